@@ -32,7 +32,7 @@ from toolchain.files.scratch import scratch_folder  # noqa: E402
 from toolchain.models.load import load_model  # noqa: E402
 from toolchain.models.options import ModelOptions  # noqa: E402
 from toolchain.profiles import load_profile  # noqa: E402
-from toolchain.records.sqlite.file import FILE_NAME  # noqa: E402
+from toolchain.records.sqlite import FILE_NAME  # noqa: E402
 from toolchain.records.store import RecordStore  # noqa: E402
 from toolchain.tasks.options import CodeOptions  # noqa: E402
 from toolchain.tuning.events import Event, Notice, StepBegan  # noqa: E402

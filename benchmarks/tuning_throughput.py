@@ -25,7 +25,7 @@ from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.sqlite import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.tasks.candidate import Entry, entry_of
 from toolchain.tasks.options import CodeOptions

@@ -22,7 +22,7 @@ from toolchain.configuration.keys import ENVIRONMENT_PREFIX, BoardEntry, Setting
 from toolchain.configuration.labgrid import LabgridPlace
 from toolchain.configuration.power import PowerCommands
 from toolchain.images.catalogue import catalogue
-from toolchain.images.making.arguments import declared
+from toolchain.images.making.build import declared_arguments
 from toolchain.models.folding.fold import SPECIAL
 from toolchain.models.rewrites import RULES
 from toolchain.models.rewrites.quantised.integer_operators import OWN
@@ -164,7 +164,7 @@ def images() -> str:
         used = ", ".join([*classes, *(["`local`"] if image.name == "base" else [])])
         rows.append(
             f"| `{image.name}` | {image.description} | {image.stands_on or 'Debian'} | {used} "
-            f"| {', '.join(f'`{key}`' for key in sorted(declared(image)))} |"
+            f"| {', '.join(f'`{key}`' for key in sorted(declared_arguments(image)))} |"
         )
     return "\n".join(
         [

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 
 import toolchain
-from toolchain.records.shipped.file import SHIPPED
+from toolchain.records.lookup import SHIPPED
 
 _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(\S.*)\n((?:    .*(?:\n|$)|\n)+)", re.MULTILINE)

@@ -12,9 +12,9 @@ from pathlib import Path
 from toolchain.configuration.settings import cache_dir
 from toolchain.errors import UsageError
 from toolchain.images.engine import connect
-from toolchain.images.running.environment import environment
+from toolchain.images.running.environment import Ready, environment
 from toolchain.images.running.mounts import Mount, folder_in_cache
-from toolchain.images.running.placement import Ready, choose
+from toolchain.images.running.placement import choose
 from toolchain.images.running.step import Step, run_step, within
 
 WALK = Path(__file__).parent / "walk.py"

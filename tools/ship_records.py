@@ -23,8 +23,8 @@ from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
 from toolchain.records.exchange import write_records
+from toolchain.records.lookup import SHIPPED
 from toolchain.records.record import Record
-from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore, user_store
 from toolchain.tasks.candidate import DeviceCode, record_key
 from toolchain.tasks.options import CodeOptions

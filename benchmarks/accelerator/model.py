@@ -18,9 +18,8 @@ from benchmarks.words import note
 from toolchain.backends.vta.space import tasks_of
 from toolchain.vta.compiling.estimate import default_knobs, legal_knobs
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvShape, blocks_of
-from toolchain.vta.layers.region import Region, RegionLayer, seeded_layer
+from toolchain.vta.layers.region import Knobs, Region, RegionLayer, seeded_layer
 from toolchain.vta.machine.simulator import Simulator
 
 BOUND_MS = 75.7

@@ -9,7 +9,7 @@ from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.design.config import SAMPLES
+from toolchain.vta.design import SAMPLES
 from toolchain.vta.layers.region import Region, RegionLayer
 from toolchain.vta.machine.requests import CycleCounts as Modelled
 from toolchain.vta.machine.requests import EncodedProgram, SimOptions

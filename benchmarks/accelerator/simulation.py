@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.accelerator.regions import CONFIG, quantised, region_of
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.dumps.convolution import memory_before
-from toolchain.vta.dumps.layout import PHYSICAL_BASE
+from toolchain.vta.dumps.dump import PHYSICAL_BASE
 from toolchain.vta.layers.region import seeded_inputs
 from toolchain.vta.machine.requests import EncodedProgram, SimOptions
 from toolchain.vta.machine.simulator import Simulated, Simulator

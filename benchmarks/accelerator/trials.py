@@ -15,9 +15,8 @@ from toolchain.backends.vta.space import VtaSpace, VtaTask
 from toolchain.tasks.tuner import Space, Tuner
 from toolchain.tuning.tuners.table import TUNERS
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvShape, read_shape
-from toolchain.vta.layers.region import RegionLayer, seeded_layer
+from toolchain.vta.layers.region import Knobs, RegionLayer, seeded_layer
 from toolchain.vta.machine.simulator import Simulator
 
 SHAPES = (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolchain.records.record import Provenance, RecordKey
-from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.sqlite import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.evaluator import BuiltCandidate, Evaluator

@@ -14,7 +14,7 @@ from benchmarks.growth.command import cost
 from benchmarks.growth.store import TRIALS, fill, workload
 from toolchain.records.database import Selection
 from toolchain.records.lookup import lookup
-from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.sqlite import FILE_NAME
 from toolchain.records.store import RecordStore
 
 _LOOKED_UP = 50  # tasks of a build

@@ -13,7 +13,7 @@ from toolchain.building import build as building
 from toolchain.building.build import build
 from toolchain.building.options import BuildOptions
 from toolchain.errors import CheckError, UsageError
-from toolchain.images.running.inside import IMAGE_VARIABLE
+from toolchain.images.running.environment import IMAGE_VARIABLE
 from toolchain.models.judging.reference import Reference
 from toolchain.models.load import Model
 

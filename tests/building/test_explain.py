@@ -12,9 +12,9 @@ from toolchain.devices.kernel import Kernel
 from toolchain.errors import UsageError
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.testbeds.mali import model as mali
-from toolchain.testbeds.mali.compiled import read_compiled
 from toolchain.testbeds.mali.estimate import estimate
 from toolchain.testbeds.mali.model import Modelled
+from toolchain.testbeds.mali.statistics import read_statistics
 
 RECORDED = Path(__file__).parents[1] / "testbeds" / "mali" / "recorded"
 STEPS = ("bind", "vectorize")
@@ -53,7 +53,7 @@ class Model:
     def _ask(self, asked: Kernel) -> Modelled:
         if asked.name in self.refused:
             return Modelled(asked, None, None, "does not compile")
-        compiled = read_compiled((RECORDED / f"{asked.name}.txt").read_text())
+        compiled = read_statistics((RECORDED / f"{asked.name}.txt").read_text())
         return Modelled(asked, compiled, estimate(asked, compiled))
 
 

@@ -24,10 +24,11 @@ from toolchain.errors import UsageError
 from toolchain.host import host_profile
 from toolchain.images import listing
 from toolchain.images.catalogue import Image
-from toolchain.images.contents.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
-from toolchain.images.engine import connect
+from toolchain.images.contents import LOCK_LABEL, sources_digest
+from toolchain.images.engine import SOURCES_LABEL, connect
 from toolchain.images.running import placement
-from toolchain.images.running.placement import Placement, Ready
+from toolchain.images.running.environment import Ready
+from toolchain.images.running.placement import Placement
 from toolchain.profiles import profile_folders
 from toolchain.rpc.lab import PORT_VARIABLE, join
 

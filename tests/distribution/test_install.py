@@ -12,7 +12,7 @@ import pytest
 from tests.distribution.watched import watch
 from toolchain import __version__
 from toolchain.images.catalogue import catalogue
-from toolchain.images.contents.sources import sources_digest
+from toolchain.images.contents import sources_digest
 from toolchain.runtime.fingerprint import expected_fingerprint
 from tools.distribution.building import Packages
 from tools.distribution.checking import FirstDay, WheelError
@@ -49,7 +49,7 @@ def test_the_modules_are_the_wheels(fresh: Fresh) -> None:
 def test_images_and_edge_rt_are_made_from_the_same_sources(fresh: Fresh) -> None:
     names = [name for name, image in catalogue().items() if not image.system]
     program = "from toolchain.images.catalogue import image_named as i; " + (
-        "from toolchain.images.contents.sources import sources_digest as d; "
+        "from toolchain.images.contents import sources_digest as d; "
         f"print(*(d(i(name)) for name in {names!r}))"
     )
     assert asked(fresh, program).split() == [sources_digest(catalogue()[name]) for name in names]

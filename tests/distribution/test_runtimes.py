@@ -12,7 +12,7 @@ import pytest
 
 from toolchain import __version__
 from toolchain.runtime import expected_fingerprint
-from toolchain.runtime.compiled import digest_of
+from toolchain.runtime.wheel import digest_of
 from tools.distribution import runtimes
 from tools.distribution.building import BuildError
 from tools.distribution.runtimes import Compiled, pack_wheel

@@ -20,7 +20,7 @@ from toolchain.bundles.read import read_bundle
 from toolchain.events.lines import BeganLine, EndLine
 from toolchain.events.log import Follower, log_files
 from toolchain.images.catalogue import image_named
-from toolchain.images.contents.sources import lock_digest
+from toolchain.images.contents import lock_digest
 from toolchain.images.engine import Engine, connect
 from toolchain.images.making.build import build_images
 from toolchain.images.running.step import PURPOSE

@@ -21,7 +21,8 @@ from tests.e2e.vta_tutorial import NETWORK, PAGE, check_what_was_said, small_net
 from toolchain.configuration.settings import configuration
 from toolchain.images.engine import Engine, connect
 from toolchain.images.making.build import build_images
-from toolchain.images.running.placement import Ready, choose
+from toolchain.images.running.environment import Ready
+from toolchain.images.running.placement import choose
 from toolchain.images.running.step import PURPOSE, run_step
 from toolchain.runtime import ensure_runtime
 

@@ -20,7 +20,7 @@ def names(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
-def test_a_file_is_replaced_with_the_usual_permissions(tmp_path: Path) -> None:
+def test_replaced_file_has_the_umasks_permissions(tmp_path: Path) -> None:
     file = tmp_path / "new" / "x"
     atomic.write_text(file, "one")
     atomic.write_text(file, "two")
@@ -31,7 +31,7 @@ def test_a_file_is_replaced_with_the_usual_permissions(tmp_path: Path) -> None:
     assert names(file.parent) == ["x"]
 
 
-def test_a_folder_is_checked_before_long_work_without_a_trace(tmp_path: Path) -> None:
+def test_check_writable_leaves_no_trace(tmp_path: Path) -> None:
     atomic.check_writable(tmp_path / "new" / "and newer" / "x")
     assert names(tmp_path) == []
     (tmp_path / "file").touch()
@@ -50,13 +50,13 @@ def test_a_folder_is_checked_before_long_work_without_a_trace(tmp_path: Path) ->
     assert names(tmp_path) == ["file"]
 
 
-def test_a_program_is_executable(tmp_path: Path) -> None:
+def test_mode_of_a_program(tmp_path: Path) -> None:
     with atomic.replacing(tmp_path / "x", 0o777) as temporary:
         temporary.write_text("#!/bin/sh\n")
     assert os.access(tmp_path / "x", os.X_OK)
 
 
-def test_an_interrupted_writer_leaves_the_old_file(tmp_path: Path) -> None:
+def test_interrupted_write_keeps_the_old_file(tmp_path: Path) -> None:
     file = tmp_path / "x"
     atomic.write_text(file, "old")
     with pytest.raises(KeyboardInterrupt), atomic.replacing(file) as temporary:
@@ -66,7 +66,7 @@ def test_an_interrupted_writer_leaves_the_old_file(tmp_path: Path) -> None:
     assert names(tmp_path) == ["x"]
 
 
-def test_a_full_disk_leaves_the_old_file_and_says_so(tmp_path: Path) -> None:
+def test_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
     file = tmp_path / "x"
     atomic.write_text(file, "old")
     # A limit on the size of files gives a real error of write(2) in mid-file, for root as well.
@@ -89,7 +89,7 @@ def test_a_full_disk_leaves_the_old_file_and_says_so(tmp_path: Path) -> None:
     assert names(tmp_path) == ["x"]
 
 
-def test_a_folder_of_someone_else_is_no_full_disk(tmp_path: Path) -> None:
+def test_foreign_folder_is_reported_as_such(tmp_path: Path) -> None:
     code = (
         "import os, sys\n"
         "from pathlib import Path\n"
@@ -112,13 +112,13 @@ def test_a_folder_of_someone_else_is_no_full_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "way_out"), [(errno.ENOSPC, "free some space"), (errno.EROFS, "can only be read")]
 )
-def test_the_way_out_follows_the_reason(number: int, way_out: str) -> None:
+def test_hint_depends_on_the_error(number: int, way_out: str) -> None:
     error = atomic.cannot_write(Path("/x"), OSError(number, os.strerror(number)))
     assert os.strerror(number) in error.message and way_out in error.hint
 
 
 @pytest.mark.parametrize("where", ["file/x", "."])
-def test_an_impossible_place_is_an_error_that_names_it(tmp_path: Path, where: str) -> None:
+def test_impossible_path_is_named(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ToolchainError, match=r"cannot write .*nothing was left half-written") as raised:
         atomic.write_text(tmp_path / where, "x")
@@ -127,7 +127,7 @@ def test_an_impossible_place_is_an_error_that_names_it(tmp_path: Path, where: st
 
 
 @pytest.mark.slow
-def test_a_killed_writer_shows_the_old_file_or_the_new_never_between(tmp_path: Path) -> None:
+def test_killed_writer_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
     file = tmp_path / "x"
     atomic.write_bytes(file, b"0" * 200_000)
     code = (
@@ -151,7 +151,7 @@ def test_a_killed_writer_shows_the_old_file_or_the_new_never_between(tmp_path: P
         assert len(set(data)) == 1
 
 
-def test_a_folder_appears_whole_and_the_first_one_stays(tmp_path: Path) -> None:
+def test_replacing_folder_keeps_the_first(tmp_path: Path) -> None:
     for text in ("first", "second"):
         with atomic.replacing_folder(tmp_path / "made") as folder:
             (folder / "sub").mkdir()
@@ -160,7 +160,7 @@ def test_a_folder_appears_whole_and_the_first_one_stays(tmp_path: Path) -> None:
     assert names(tmp_path) == ["made"]
 
 
-def test_a_failed_folder_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_folder_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), atomic.replacing_folder(tmp_path / "made") as folder:
         (folder / "x").touch()
         raise RuntimeError

@@ -23,24 +23,24 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def test_ones_own_file_in_ones_own_folder_is_nobody_elses(file: Path) -> None:
+def test_own_file_in_own_folder_is_trusted(file: Path) -> None:
     assert other_writer(file) is None
 
 
 @pytest.mark.parametrize("mode", [0o646, 0o602, 0o777])
-def test_what_every_user_can_write_is_anybodys(file: Path, mode: int) -> None:
+def test_world_writable_file_is_not_trusted(file: Path, mode: int) -> None:
     file.chmod(mode)
     assert other_writer(file) == f"{file} can be written by every user"
 
 
-def test_a_folder_that_every_user_can_write_holds_anybodys_files(file: Path) -> None:
+def test_file_in_a_world_writable_folder_is_not_trusted(file: Path) -> None:
     file.parent.chmod(0o777)
     assert other_writer(file) == f"{file.parent} can be written by every user"
     file.parent.chmod(0o1777)
     assert other_writer(file) is None, "a sticky one, as /tmp is: nobody takes another's file away"
 
 
-def test_a_links_own_mode_means_nothing_and_its_targets_counts(file: Path) -> None:
+def test_mode_of_a_links_target_counts(file: Path) -> None:
     link = file.with_name("link")
     link.symlink_to(file)
     assert other_writer(link) is None, "every link has mode 777"
@@ -51,18 +51,18 @@ def test_a_links_own_mode_means_nothing_and_its_targets_counts(file: Path) -> No
 @AS_ROOT
 @pytest.mark.parametrize(("user", "name"), [(STRANGER, "user nobody"), (NOBODYS, f"user number {NOBODYS}")])
 @pytest.mark.parametrize("what", ["file", "folder", "link", "target"])
-def test_a_strangers_is_named(file: Path, user: int, name: str, what: str) -> None:
+def test_foreign_owner_is_named(file: Path, user: int, name: str, what: str) -> None:
     link = file.with_name("link")
     link.symlink_to(file)
     changed = {"file": file, "folder": file.parent, "link": link, "target": file}[what]
     os.chown(changed, user, -1, follow_symlinks=False)
-    asked = file if what in ("file", "folder") else link
-    named = file.parent if what == "folder" else asked
-    assert other_writer(asked) == f"{named} belongs to {name}, not to you"
+    examined = file if what in ("file", "folder") else link
+    named = file.parent if what == "folder" else examined
+    assert other_writer(examined) == f"{named} belongs to {name}, not to you"
 
 
 @AS_ROOT
-def test_a_group_with_others_in_it_may_not_write(file: Path) -> None:
+def test_shared_group_may_not_write(file: Path) -> None:
     shared = next(group for group in grp.getgrall() if group.gr_gid not in (0, os.getegid()))
     os.chown(file, -1, shared.gr_gid)
     file.chmod(0o664)
@@ -74,14 +74,14 @@ def test_a_group_with_others_in_it_may_not_write(file: Path) -> None:
 
 
 @AS_ROOT
-def test_who_typed_sudo_is_trusted(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sudo_user_is_trusted(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.chown(file, STRANGER, -1)
-    for said, trusted in ((str(STRANGER), True), ("1", False), ("", False), ("-1", False), ("root", False)):
-        monkeypatch.setenv("SUDO_UID", said)
-        assert (other_writer(file) is None) == trusted, said
+    for uid, trusted in ((str(STRANGER), True), ("1", False), ("", False), ("-1", False), ("root", False)):
+        monkeypatch.setenv("SUDO_UID", uid)
+        assert (other_writer(file) is None) == trusted, uid
 
 
-def test_what_is_not_there_is_no_answer(tmp_path: Path) -> None:
+def test_missing_file_raises(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("gone")
     for name in ("gone", "link"):
         with pytest.raises(FileNotFoundError):
@@ -89,21 +89,21 @@ def test_what_is_not_there_is_no_answer(tmp_path: Path) -> None:
 
 
 @AS_ROOT
-def test_a_link_into_a_strangers_folder_is_the_strangers(file: Path) -> None:
-    theirs = file.parent / "theirs"
-    theirs.mkdir(mode=0o755)
-    target, link = theirs / "mine", file.with_name("link")
+def test_link_into_a_foreign_folder_is_not_trusted(file: Path) -> None:
+    foreign = file.parent / "theirs"
+    foreign.mkdir(mode=0o755)
+    target, link = foreign / "mine", file.with_name("link")
     target.touch(mode=0o644)
     link.symlink_to(target)
     assert other_writer(link) is None
-    os.chown(theirs, STRANGER, -1)  # they may put another file into its place at any time
-    assert other_writer(link) == f"{theirs} belongs to user nobody, not to you"
-    theirs.chmod(0o1777)
+    os.chown(foreign, STRANGER, -1)  # they may put another file into its place at any time
+    assert other_writer(link) == f"{foreign} belongs to user nobody, not to you"
+    foreign.chmod(0o1777)
     assert other_writer(link) is None, "it is sticky"
 
 
 @AS_ROOT
-def test_who_placed_a_file(file: Path) -> None:
+def test_placed_by_another(file: Path) -> None:
     assert not placed_by_another(file)
     file.parent.chmod(0o1777)
     assert not placed_by_another(file), "it is one's own"

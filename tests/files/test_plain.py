@@ -19,13 +19,13 @@ def refusal(path: Path) -> OSError:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0", b"text\r\n\xff" * 1000])
-def test_a_file_is_read_as_it_is_and_through_a_link_too(tmp_path: Path, content: bytes) -> None:
+def test_reads_files_and_links(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
     (tmp_path / "link").symlink_to("file")
     assert read_plain(tmp_path / "file") == read_plain(tmp_path / "link") == content
 
 
-def test_a_link_may_be_refused(tmp_path: Path) -> None:
+def test_links_can_be_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     (tmp_path / "link").symlink_to("file")
     with open_plain(tmp_path / "file", links=False) as file:
@@ -34,7 +34,7 @@ def test_a_link_may_be_refused(tmp_path: Path) -> None:
         open_plain(tmp_path / "link", links=False)
 
 
-def test_what_is_no_plain_file_is_called_by_its_kind_at_once(tmp_path: Path) -> None:
+def test_refuses_special_files_by_kind(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(os.path.relpath(tmp_path / "socket"))
@@ -46,7 +46,7 @@ def test_what_is_no_plain_file_is_called_by_its_kind_at_once(tmp_path: Path) -> 
         assert isinstance(refusal(tmp_path / "socket"), OSError)  # the kernel opens none
 
 
-def test_what_is_not_there_or_has_no_name_of_a_file(tmp_path: Path) -> None:
+def test_missing_files_and_invalid_names(tmp_path: Path) -> None:
     assert isinstance(refusal(tmp_path / "gone"), FileNotFoundError)
     assert refusal(Path("a\0b")).strerror == "no file has such a name"
     (tmp_path / "loop").symlink_to("loop")
@@ -62,14 +62,14 @@ def sparse(path: Path, size: int, stored: int = 0) -> Path:
     return path
 
 
-def test_a_file_of_holes_is_refused_with_both_sizes(tmp_path: Path) -> None:
+def test_refuses_mostly_sparse_files(tmp_path: Path) -> None:
     error = refusal(sparse(tmp_path / "large", 1 << 40, stored=4096))
     assert error.errno == errno.EFBIG
     assert error.strerror == f"4096 bytes are stored of its {1 << 40}, the rest is holes"
 
 
 @pytest.mark.parametrize("stored", [0, 4096])
-def test_a_few_holes_are_no_reason_to_refuse(tmp_path: Path, stored: int) -> None:
+def test_accepts_a_few_holes(tmp_path: Path, stored: int) -> None:
     """Tools that copy leave out runs of zeros."""
     with open_plain(sparse(tmp_path / "file", HOLES, stored)) as file:
         assert file.read(1) == b"\0"
@@ -77,7 +77,7 @@ def test_a_few_holes_are_no_reason_to_refuse(tmp_path: Path, stored: int) -> Non
         assert file.read() == (b"\1" if stored else b"\0")
 
 
-def test_a_file_is_read_from_its_beginning_after_its_holes_were_counted(tmp_path: Path) -> None:
+def test_sparse_file_is_read_from_its_start(tmp_path: Path) -> None:
     path = sparse(tmp_path / "file", HOLES + 8192, stored=4096)
     with path.open("r+b") as file:
         file.write(b"begin")
@@ -85,7 +85,7 @@ def test_a_file_is_read_from_its_beginning_after_its_holes_were_counted(tmp_path
         assert file.read(5) == b"begin"
 
 
-def test_nothing_stays_open_after_a_refusal(tmp_path: Path) -> None:
+def test_refusal_closes_the_file(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     for path in (tmp_path, Path("/dev/null"), sparse(tmp_path / "large", 1 << 40)):
         refusal(path)

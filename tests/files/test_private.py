@@ -63,7 +63,7 @@ WAYS = {
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("way", WAYS)
-def test_state_is_private_from_its_first_folder_on(way: str) -> None:
+def test_state_folder_is_private(way: str) -> None:
     begin, below = WAYS[way]
     begin()
     for folder in (state_dir(), *(state_dir() / name for name in below)):
@@ -84,7 +84,7 @@ def test_records_are_private() -> None:
     assert mode(data_dir()) == 0o755, "who opens it to others means it"
 
 
-def test_a_board_is_written_for_its_owner_alone(tmp_path: Path) -> None:
+def test_board_file_is_private(tmp_path: Path) -> None:
     stored.write_state(tmp_path, stored.BoardState(name="b", board_class="rk3399"))
     assert mode(tmp_path / "board.json") == 0o600
 

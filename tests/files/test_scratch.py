@@ -52,17 +52,17 @@ def files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.name != f"edge-toolchain-{os.geteuid()}"]
 
 
-def test_all_temporary_folders_are_of_this_kind() -> None:
+def test_package_makes_temporary_folders_here_only() -> None:
     """Others lie beside what they become (`dir=`), where their owners look for them."""
     package = Path(toolchain.__file__).parent
     ways = re.compile(r"tempfile\.\w+\((?!.*dir=)")
-    found = {path.name: ways.findall(path.read_text()) for path in package.rglob("*.py")}
-    assert {name: ways for name, ways in found.items() if ways} == {
+    calls = {path.name: ways.findall(path.read_text()) for path in package.rglob("*.py")}
+    assert {name: ways for name, ways in calls.items() if ways} == {
         "scratch.py": ["tempfile.gettempdir("] * 2
     }
 
 
-def test_it_is_gone_afterwards_also_after_an_error(temporary: Path) -> None:
+def test_scratch_folder_is_removed_even_after_an_error(temporary: Path) -> None:
     with pytest.raises(KeyError), scratch_folder() as folder:
         (folder / "file").write_text("x")
         assert folder.is_relative_to(temporary) and folder.stat().st_mode & 0o077 == 0
@@ -70,29 +70,27 @@ def test_it_is_gone_afterwards_also_after_an_error(temporary: Path) -> None:
     assert files(temporary) == []
 
 
-def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_not(
-    temporary: Path, holder: subprocess.Popen[str]
-) -> None:
+def test_folders_of_killed_processes_are_removed(temporary: Path, holder: subprocess.Popen[str]) -> None:
     assert holder.stdout
-    theirs = Path(holder.stdout.readline().strip())
-    with scratch_folder() as ours:
-        assert (theirs / "sub" / "file").exists()
+    other = Path(holder.stdout.readline().strip())
+    with scratch_folder() as own_folder:
+        assert (other / "sub" / "file").exists()
         holder.send_signal(signal.SIGKILL)
         holder.wait(60)
         with scratch_folder():
-            assert ours.exists() and not theirs.exists()
+            assert own_folder.exists() and not other.exists()
     assert files(temporary) == []
 
 
-def test_a_name_that_somebody_took_is_left_alone(temporary: Path) -> None:
-    taken = temporary / f"edge-toolchain-{os.geteuid()}"
-    taken.write_text("not a folder")
+def test_foreign_folder_of_that_name_is_left_alone(temporary: Path) -> None:
+    foreign = temporary / f"edge-toolchain-{os.geteuid()}"
+    foreign.write_text("not a folder")
     with scratch_folder() as folder:
         assert folder.parent == temporary
-    assert files(temporary) == [] and taken.read_text() == "not a folder"
+    assert files(temporary) == [] and foreign.read_text() == "not a folder"
 
 
-def test_no_temporary_folder_at_all_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_temporary_folder_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
     with (
         pytest.raises(MissingError, match="no temporary folder that can be written") as raised,
@@ -102,7 +100,7 @@ def test_no_temporary_folder_at_all_is_missed(monkeypatch: pytest.MonkeyPatch) -
     assert "TMPDIR" in raised.value.hint
 
 
-def test_a_full_one_is_named(temporary: Path) -> None:
+def test_full_temporary_folder_is_named(temporary: Path) -> None:
     with pytest.raises(ToolchainError, match=f"{temporary}.* No space left") as raised, scratch_folder():
         raise OSError(errno.ENOSPC, "No space left on device")
     assert "TMPDIR" in raised.value.hint
@@ -111,7 +109,7 @@ def test_a_full_one_is_named(temporary: Path) -> None:
 
 
 @pytest.mark.slow
-def test_llvm_does_not_end_the_process_on_a_full_one(tmp_path: Path) -> None:
+def test_full_temporary_folder_does_not_abort_llvm(tmp_path: Path) -> None:
     onnx.save(classifier(), tmp_path / "small.onnx")
     small = tmp_path / "small"
     small.mkdir()

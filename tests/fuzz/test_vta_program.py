@@ -26,7 +26,7 @@ from tests.vta.compiled import drivers
 from tests.vta.regions import case
 from toolchain.errors import UsageError
 from toolchain.vta.compiling.blob import DESCRIPTION, HEADER, checked, relocated
-from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
+from toolchain.vta.design import SAMPLES, Sram, VtaConfig
 from toolchain.vta.isa import Load, Store, decode_program, encode
 
 pytestmark = pytest.mark.slow  # it is compiled

@@ -13,7 +13,7 @@ import pytest
 from tests import plugins
 from tests.howto.page import ROOT, blocks, files_planted, run_block
 from toolchain.errors import MissingError, UsageError
-from toolchain.images.contents import lockfile
+from toolchain.images import contents as lockfile
 from toolchain.models.judging.reference import reference_outputs
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.images import catalogue
-from toolchain.images.contents import lockfile, sources
+from toolchain.images import catalogue, contents
 from toolchain.images.engine import Engine, connect
 from toolchain.images.listing import ImageState
 from toolchain.images.making.build import build_images
@@ -37,7 +36,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of `docker/` that images are made of from now on."""
     folder = tmp_path / "checkout" / "docker"
     shutil.copytree(catalogue.docker_folder(), folder)
-    shutil.copy(lockfile.lock_file(), folder.parent)
-    for module in (catalogue, lockfile, sources):
+    shutil.copy(contents.lock_file(), folder.parent)
+    for module in (catalogue, contents):
         monkeypatch.setattr(module, "docker_folder", lambda: folder)
     return folder

@@ -24,10 +24,10 @@ class DockerProxy:
 
     def close(self) -> None:
         self._file.unlink(missing_ok=True)
-        for each in (self._listening, *self._sockets):
+        for connection in (self._listening, *self._sockets):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def _accept(self) -> None:
         with suppress(OSError):

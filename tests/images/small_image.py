@@ -55,13 +55,13 @@ def small_image(
 
 def _files() -> dict[str, bytes]:
     """Return the programs and the libraries that they are linked with, by their paths."""
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     for name in PROGRAMS:
         program = shutil.which(name)
         assert program is not None, name
-        found[f"/bin/{name}"] = Path(program).read_bytes()
+        files[f"/bin/{name}"] = Path(program).read_bytes()
         listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
         for library in re.findall(r"(/\S+) \(0x", listed):
             path = re.sub(r"^/lib/", "/usr/lib/", library)
-            found[path] = Path(library).read_bytes()
-    return found
+            files[path] = Path(library).read_bytes()
+    return files

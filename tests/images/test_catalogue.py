@@ -28,16 +28,16 @@ def test_every_folder_has_a_dockerfile_for_old_engines() -> None:
             assert text.count(f"LABEL edge-toolchain.stage={image.name}\n") == stages - 1, image.name
 
 
-def test_what_an_image_stands_on_comes_first() -> None:
+def test_base_images_come_first() -> None:
     assert [i.name for i in with_foundations(["armhf", "aarch64"])] == ["base", "aarch64", "armhf"]
     assert [i.name for i in with_foundations(["base"])] == ["base"]
 
 
-def test_optional_images_are_named_to_be_made() -> None:
+def test_optional_images_are_built_only_by_name() -> None:
     assert set(catalogue()) - set(usual()) == {"mali-model", "board-arm64-opencl"}
 
 
-def test_an_unknown_image_is_told_with_those_there_are() -> None:
+def test_unknown_image_lists_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"no image 'aarch46'.*base, aarch64"):
         image_named("aarch46")
 
@@ -51,11 +51,11 @@ def test_an_unknown_image_is_told_with_those_there_are() -> None:
         ("[a\n", "images.toml cannot be read"),
     ],
 )
-def test_a_bad_table_is_told(tables: Path, table: str, says: str) -> None:
+def test_invalid_table_is_reported(tables: Path, table: str, says: str) -> None:
     (tables / "images.toml").write_text(table)
     with pytest.raises(UsageError, match=says):
         catalogue()
 
 
-def test_the_table_lies_in_the_checkout() -> None:
+def test_table_of_a_checkout() -> None:
     assert (docker_folder() / "images.toml").is_file()

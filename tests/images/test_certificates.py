@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "authorities"
 
 
-def test_without_the_setting_the_public_ones_are_trusted_and_no_file_is_written(
+def test_without_the_setting_public_authorities_are_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(tmp_path / "cache"))
@@ -36,20 +36,20 @@ def test_without_the_setting_the_public_ones_are_trusted_and_no_file_is_written(
     assert ensure_authorities() is None and list(tmp_path.iterdir()) == []
 
 
-def test_those_of_the_site_come_behind_in_the_order_of_their_names(folder: Path) -> None:
+def test_site_authorities_follow_the_public_ones_by_name(folder: Path) -> None:
     folder.mkdir()
     (folder / "b.crt").write_text(certificate("B"))  # without an end of line, as some are
     (folder / "a.crt").write_text(certificate("A") + "\n")
     (folder / "notes.txt").write_text("no certificate")
     text = bundle().decode()
     assert text.startswith(PUBLIC.decode())
-    own = text.removeprefix(PUBLIC.decode()).split()
-    assert [word for word in own if word in "AB"] == ["A", "B"]
+    site_certificates = text.removeprefix(PUBLIC.decode()).split()
+    assert [word for word in site_certificates if word in "AB"] == ["A", "B"]
     lines = text.splitlines()
     assert lines.count("-----END CERTIFICATE-----") == PUBLIC.count(b"-----END CERTIFICATE-----") + 2
 
 
-def test_programs_get_a_file_that_follows_its_content(folder: Path) -> None:
+def test_authorities_file_is_named_by_its_content(folder: Path) -> None:
     folder.mkdir()
     (folder / "a.crt").write_text(certificate("A"))
     first = ensure_authorities()
@@ -60,16 +60,16 @@ def test_programs_get_a_file_that_follows_its_content(folder: Path) -> None:
     assert second is not None and second != first and b"\nB\n" in second.read_bytes()
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_a_folder_without_certificates_is_told_with_where_it_was_set(folder: Path, there: bool) -> None:
-    if there:
+@pytest.mark.parametrize("exists", [False, True])
+def test_folder_without_certificates_names_the_setting(folder: Path, exists: bool) -> None:
+    if exists:
         folder.mkdir()
         (folder / "a.pem").write_text(certificate("A"))
     with pytest.raises(UsageError, match=rf"TOOLCHAIN_TLS_AUTHORITIES.*{folder} holds no certificates"):
         bundle()
 
 
-def test_what_is_not_in_pem_form_is_named_with_what_turns_it(folder: Path) -> None:
+def test_certificates_must_be_pem(folder: Path) -> None:
     folder.mkdir()
     (folder / "a.crt").write_text(certificate("A"))
     (folder / "der.crt").write_bytes(b"\x30\x82\x01")

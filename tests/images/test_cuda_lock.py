@@ -12,9 +12,9 @@ from toolchain.images.catalogue import image_named
 
 
 def plugin() -> Path:
-    found = importlib.util.find_spec("tvm")
-    assert found and found.origin
-    return Path(found.origin).parent / "lib" / "libtvm_runtime_cuda.so"
+    spec = importlib.util.find_spec("tvm")
+    assert spec and spec.origin
+    return Path(spec.origin).parent / "lib" / "libtvm_runtime_cuda.so"
 
 
 def locked() -> dict[str, str]:
@@ -22,7 +22,7 @@ def locked() -> dict[str, str]:
     return dict(re.findall(r"^([a-z0-9-]+)==(\S+) \\\n    --hash=sha256:[0-9a-f]{64}", text, re.MULTILINE))
 
 
-def test_the_compilers_are_of_the_version_that_tvms_plugin_is_linked_with() -> None:
+def test_cuda_compilers_match_tvms_plugin() -> None:
     with plugin().open("rb") as file:
         needed = [tag.needed for tag in ELFFile(file).get_section_by_name(".dynamic").iter_tags("DT_NEEDED")]
     (runtime,) = (name for name in needed if name.startswith("libcudart.so."))
@@ -32,7 +32,7 @@ def test_the_compilers_are_of_the_version_that_tvms_plugin_is_linked_with() -> N
     }
 
 
-def test_the_compilers_are_of_one_release() -> None:
+def test_cuda_compilers_are_of_one_release() -> None:
     versions = {".".join(version.split(".")[:2]) for name, version in locked().items() if "nvidia" in name}
     assert len(versions) == 1
 

@@ -46,7 +46,7 @@ def image(engine: Engine, tmp_path: Path) -> Iterator[str]:
     assert not engine.has_image(TAG)
 
 
-def wanted(image: str, name: str) -> ContainerRequest:
+def request_for(image: str, name: str) -> ContainerRequest:
     return ContainerRequest(image, name, "h", "test", {"test": name}, {}, {}, (), 16, 16)
 
 
@@ -58,7 +58,7 @@ def wanted(image: str, name: str) -> ContainerRequest:
         ("carrier-pigeon://x", UsageError, "DOCKER_HOST=carrier-pigeon://x"),
     ],
 )
-def test_a_daemon_that_is_not_there_is_told(
+def test_missing_daemon_is_reported(
     monkeypatch: pytest.MonkeyPatch, address: str, kind: type[ToolchainError], says: str
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", address)
@@ -69,7 +69,7 @@ def test_a_daemon_that_is_not_there_is_told(
 
 
 @pytest.mark.slow
-def test_a_daemon_that_lets_nobody_in_is_told(short: Path) -> None:
+def test_daemon_without_permission_is_reported(short: Path) -> None:
     code = (
         "import os, sys, docker.api.client, requests.exceptions\n"
         "from toolchain.errors import MissingError\n"
@@ -93,7 +93,7 @@ def test_a_daemon_that_lets_nobody_in_is_told(short: Path) -> None:
     assert "permission denied" in done.stdout and "usermod -aG docker" in done.stdout
 
 
-def test_a_daemon_that_goes_away_is_told(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_daemon_that_stops_answering_is_reported(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = DockerProxy(short / "sock")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{short}/sock")
     try:
@@ -125,13 +125,13 @@ class Freezer:
             raise docker.errors.APIError(self.why, explanation=self.why)
 
 
-def test_a_container_that_cannot_be_frozen_yet_is_tried_again() -> None:
+def test_pause_is_retried_if_a_container_cannot_be_frozen() -> None:
     api = Freezer(2, "OCI runtime pause failed: unable to freeze: unknown")
     Engine(api, "here").pause("ours")
     assert api.left == 0
 
 
-def test_a_container_that_cannot_be_paused_is_an_error() -> None:
+def test_failing_pause_is_an_error() -> None:
     api = Freezer(9, "container is not running")
     with pytest.raises(ToolchainError, match="cannot pause the container ours: container is not running"):
         Engine(api, "here").pause("ours")
@@ -139,7 +139,7 @@ def test_a_container_that_cannot_be_paused_is_an_error() -> None:
 
 
 @pytest.mark.slow
-def test_containers_of_others_are_left_alone(engine: Engine, image: str) -> None:
+def test_foreign_containers_are_left_alone(engine: Engine, image: str) -> None:
     api = docker.APIClient(**kwargs_from_env(), version="auto")
     foreign = api.create_container(image, name=f"edge-toolchain-look-alike-{UNIQUE}")["Id"]
     try:
@@ -154,30 +154,30 @@ def test_containers_of_others_are_left_alone(engine: Engine, image: str) -> None
 
 
 @pytest.mark.slow
-def test_a_container_of_ours_is_limited_found_and_removed(engine: Engine, image: str) -> None:
-    made = engine.create(wanted(image, f"edge-toolchain-test-{UNIQUE}"))
+def test_our_container_is_limited_listed_and_removed(engine: Engine, image: str) -> None:
+    container = engine.create(request_for(image, f"edge-toolchain-test-{UNIQUE}"))
     try:
-        found = next(c for c in engine.containers("test") if c.id == made)
-        assert found.state == "created" and found.labels["test"] == f"edge-toolchain-test-{UNIQUE}"
+        listed = next(c for c in engine.containers("test") if c.id == container)
+        assert listed.state == "created" and listed.labels["test"] == f"edge-toolchain-test-{UNIQUE}"
         api = docker.APIClient(**kwargs_from_env(), version="auto")
-        limits = api.inspect_container(made)["HostConfig"]
+        limits = api.inspect_container(container)["HostConfig"]
         api.close()
         assert limits["CapDrop"] == ["ALL"] and not limits["Privileged"]
         assert limits["Memory"] == limits["MemorySwap"] == 16 << 20 and limits["PidsLimit"] == 16
         with pytest.raises(ToolchainError, match=f"edge-toolchain-test-{UNIQUE}"):
-            engine.create(wanted(image, f"edge-toolchain-test-{UNIQUE}"))
-        engine.start(made)
-        until(lambda: engine.state(made) == "exited")
-        assert "/nothing" in engine.log(made)
+            engine.create(request_for(image, f"edge-toolchain-test-{UNIQUE}"))
+        engine.start(container)
+        until(lambda: engine.state(container) == "exited")
+        assert "/nothing" in engine.log(container)
     finally:
-        engine.remove(made)
-    engine.remove(made)
-    assert engine.state(made) is None
+        engine.remove(container)
+    engine.remove(container)
+    assert engine.state(container) is None
     with pytest.raises(ToolchainError, match="is gone"):
-        engine.start(made)
+        engine.start(container)
 
 
-def test_what_is_no_image_is_refused(engine: Engine, tmp_path: Path) -> None:
+def test_refuses_a_file_that_is_not_an_image(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "image").write_bytes(b"not a tar")
     with pytest.raises(ToolchainError, match="image"):
         engine.load_image(tmp_path / "image")

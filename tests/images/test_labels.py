@@ -13,13 +13,11 @@ import pytest
 from tests.images.small_image import small_image
 from tests.unique import UNIQUE
 from toolchain import __version__
-from toolchain.images import labels as labels_module
+from toolchain.images import listing as labels_module
 from toolchain.images.catalogue import image_named
-from toolchain.images.contents.lockfile import lock_digest
-from toolchain.images.contents.sources import FOUNDATION_LABEL, LOCK_LABEL, sources_digest
+from toolchain.images.contents import FOUNDATION_LABEL, LOCK_LABEL, lock_digest, sources_digest
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine
-from toolchain.images.labels import labels_of
-from toolchain.images.listing import ImageState
+from toolchain.images.listing import ImageState, labels_of
 
 ANNOTATION = "org.opencontainers.image"
 
@@ -27,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("name", ["base", "aarch64", "armhf"])
-def test_a_built_image_has_them(built: Callable[[str], ImageState], engine: Engine, name: str) -> None:
+def test_built_image_has_its_labels(built: Callable[[str], ImageState], engine: Engine, name: str) -> None:
     built(name)
     image = image_named(name)
     labels = engine.image_labels(image.tag)
@@ -42,18 +40,20 @@ def test_a_built_image_has_them(built: Callable[[str], ImageState], engine: Engi
         assert labels[f"{ANNOTATION}.base.name"] == image_named(image.stands_on).tag
 
 
-def test_what_it_stands_on_is_told_by_its_id_or_a_registrys_digest(engine: Engine, tmp_path: Path) -> None:
+def test_foundation_label_is_an_id_or_a_registrys_digest(engine: Engine, tmp_path: Path) -> None:
     image = image_named("aarch64")
     with small_image(engine, tmp_path, f"edge-toolchain/test-labels-{UNIQUE}:latest") as tag:
-        found = labels_of(engine, image, tag)
-        assert found[FOUNDATION_LABEL] == engine.api.inspect_image(tag)["Id"]
-    assert found[f"{ANNOTATION}.base.name"] == tag
-    assert found[f"{ANNOTATION}.title"] == "edge-toolchain aarch64"
-    assert found[f"{ANNOTATION}.description"] == image.description
-    assert all(isinstance(value, str) for value in found.values())
+        image_labels = labels_of(engine, image, tag)
+        assert image_labels[FOUNDATION_LABEL] == engine.api.inspect_image(tag)["Id"]
+    assert image_labels[f"{ANNOTATION}.base.name"] == tag
+    assert image_labels[f"{ANNOTATION}.title"] == "edge-toolchain aarch64"
+    assert image_labels[f"{ANNOTATION}.description"] == image.description
+    assert all(isinstance(value, str) for value in image_labels.values())
 
 
-def test_a_changed_checkout_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_revision_label_of_a_changed_checkout_is_dirty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = tmp_path / "toolchain" / "images" / "labels.py"
     package.parent.mkdir(parents=True)
     shutil.copy(labels_module.__file__, package)

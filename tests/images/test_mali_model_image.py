@@ -10,8 +10,8 @@ import pytest
 from tests.testbeds.mali.article import MEASURED_GFLOPS, kernel
 from toolchain.devices.kernel import Kernel
 from toolchain.images.listing import ImageState
-from toolchain.testbeds.mali.compiled import read_compiled
 from toolchain.testbeds.mali.estimate import estimate
+from toolchain.testbeds.mali.statistics import read_statistics
 from toolchain.testbeds.mali.store import KernelError, MaliCompiler
 
 RECORDED = Path(__file__).parents[1] / "testbeds" / "mali" / "recorded"
@@ -19,16 +19,18 @@ RECORDED = Path(__file__).parents[1] / "testbeds" / "mali" / "recorded"
 
 @pytest.mark.full  # it takes minutes to make: CI has none
 @pytest.mark.timeout(3600)
-def test_it_compiles_what_was_measured_in_2018(built: Callable[[str], ImageState]) -> None:
+def test_model_estimates_kernels_measured_in_2018(built: Callable[[str], ImageState]) -> None:
     assert built("mali-model").word == "current"
     half = "__kernel void half_(__global half4* x) { x[0] += x[1]; }\n"
     with MaliCompiler() as compiler:
         for step, measured in MEASURED_GFLOPS.items():
             launched = kernel(step)
             compiled = compiler.compile(launched)
-            assert compiled == read_compiled((RECORDED / f"{step}.txt").read_text()), step
-            found = estimate(launched, compiled)
-            assert found is not None and found.gflops(launched.items) == pytest.approx(measured, rel=0.09)
+            assert compiled == read_statistics((RECORDED / f"{step}.txt").read_text()), step
+            estimated = estimate(launched, compiled)
+            assert estimated is not None and estimated.gflops(launched.items) == pytest.approx(
+                measured, rel=0.09
+            )
         with pytest.raises(KernelError, match="kernel broken does not compile"):
             compiler.compile(
                 Kernel("broken", "__kernel void broken(int x) { y = x; }\n", (1, 1, 1), (1, 1, 1))

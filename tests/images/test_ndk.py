@@ -46,7 +46,7 @@ def archive_of(members: Members, file: Path) -> str:
 class Unpacked:
     folder: Path
     code: int
-    said: str
+    output: str
 
 
 Unpack = Callable[..., Unpacked]
@@ -67,19 +67,21 @@ def unpack(tmp_path: Path) -> Unpack:
     return run
 
 
-def test_its_compiler_for_the_oldest_android_can_be_called(unpack: Unpack, tmp_path: Path) -> None:
+def test_ndk_compiler_for_the_oldest_android_runs(unpack: Unpack, tmp_path: Path) -> None:
     file = tmp_path / "ndk.zip"
-    found = unpack(file, archive_of(NDK, file))
-    assert found.code == 0, found.said
-    said = subprocess.run([found.folder / "clang++", "a b.o"], capture_output=True, text=True, check=True)
-    assert said.stdout.splitlines() == ["--target=aarch64-linux-android21", "a b.o"]
-    assert (found.folder / "NOTICE").read_text() == "licences"
-    assert not (found.folder / "simpleperf").exists()
+    unpacked = unpack(file, archive_of(NDK, file))
+    assert unpacked.code == 0, unpacked.output
+    version = subprocess.run(
+        [unpacked.folder / "clang++", "a b.o"], capture_output=True, text=True, check=True
+    )
+    assert version.stdout.splitlines() == ["--target=aarch64-linux-android21", "a b.o"]
+    assert (unpacked.folder / "NOTICE").read_text() == "licences"
+    assert not (unpacked.folder / "simpleperf").exists()
 
 
-def test_none_is_given(unpack: Unpack) -> None:
-    found = unpack(Path("/"), "")
-    assert found.code == 0 and list(found.folder.iterdir()) == []
+def test_without_an_archive_nothing_is_unpacked(unpack: Unpack) -> None:
+    unpacked = unpack(Path("/"), "")
+    assert unpacked.code == 0 and list(unpacked.folder.iterdir()) == []
 
 
 @pytest.mark.slow
@@ -91,34 +93,36 @@ def test_none_is_given(unpack: Unpack) -> None:
         ("sha256:1", "NDK_SHA256=sha256:1: the SHA-256 of NDK_ARCHIVE is wanted"),
     ],
 )
-def test_another_archive_than_was_meant(unpack: Unpack, tmp_path: Path, digest: str, says: str) -> None:
+def test_refuses_an_archive_with_another_digest(
+    unpack: Unpack, tmp_path: Path, digest: str, says: str
+) -> None:
     archive_of(NDK, tmp_path / "ndk.zip")
-    found = unpack(tmp_path / "ndk.zip", digest)
-    assert found.code == 1 and says in found.said
-    assert list(found.folder.iterdir()) == []
+    unpacked = unpack(tmp_path / "ndk.zip", digest)
+    assert unpacked.code == 1 and says in unpacked.output
+    assert list(unpacked.folder.iterdir()) == []
 
 
-def test_what_is_no_ndk(unpack: Unpack, tmp_path: Path) -> None:
+def test_refuses_a_zip_that_is_not_an_ndk(unpack: Unpack, tmp_path: Path) -> None:
     file = tmp_path / "ndk.zip"
-    found = unpack(file, archive_of({"NOTICE": NDK["NOTICE"]}, file))
-    assert found.code == 1 and "ndk.zip is not an NDK for Linux" in found.said
+    unpacked = unpack(file, archive_of({"NOTICE": NDK["NOTICE"]}, file))
+    assert unpacked.code == 1 and "ndk.zip is not an NDK for Linux" in unpacked.output
 
 
-def test_an_archive_that_is_not_there(unpack: Unpack, tmp_path: Path) -> None:
-    found = unpack(tmp_path / "none.zip", "0" * 64)
-    assert found.code == 1 and "NDK_ARCHIVE=none.zip: no such file" in found.said
+def test_missing_archive_is_reported(unpack: Unpack, tmp_path: Path) -> None:
+    unpacked = unpack(tmp_path / "none.zip", "0" * 64)
+    assert unpacked.code == 1 and "NDK_ARCHIVE=none.zip: no such file" in unpacked.output
 
 
-def test_what_is_no_archive(unpack: Unpack, tmp_path: Path) -> None:
+def test_refuses_a_file_that_is_not_a_zip(unpack: Unpack, tmp_path: Path) -> None:
     file = tmp_path / "ndk.zip"
     file.write_bytes(b"no archive")
-    found = unpack(file, hashlib.sha256(b"no archive").hexdigest())
-    assert found.code == 1 and "ndk.zip is not a zip archive" in found.said
+    unpacked = unpack(file, hashlib.sha256(b"no archive").hexdigest())
+    assert unpacked.code == 1 and "ndk.zip is not a zip archive" in unpacked.output
 
 
-def test_a_member_outside_of_its_folder(unpack: Unpack, tmp_path: Path) -> None:
+def test_refuses_members_outside_the_folder(unpack: Unpack, tmp_path: Path) -> None:
     file = tmp_path / "ndk.zip"
     outside = {f"{BIN}/../../../../../../out": ("", stat.S_IFREG | 0o644)}
-    found = unpack(file, archive_of({**NDK, **outside}, file))
-    assert found.code == 1 and "is outside of its folder" in found.said
+    unpacked = unpack(file, archive_of({**NDK, **outside}, file))
+    assert unpacked.code == 1 and "is outside of its folder" in unpacked.output
     assert not (tmp_path / "out").exists() and not (tmp_path / "opt" / "out").exists()

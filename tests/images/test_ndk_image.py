@@ -14,8 +14,7 @@ from tests.measuring.small_network import built, network
 from tests.unique import UNIQUE
 from toolchain.errors import ToolchainError
 from toolchain.images.catalogue import image_named
-from toolchain.images.contents.context import Item, write_context
-from toolchain.images.contents.sources import items
+from toolchain.images.contents import Item, items_of, write_context
 from toolchain.images.engine import LABEL, Engine
 from toolchain.images.making.build import build_images, follow
 
@@ -37,13 +36,13 @@ def build_image(engine: Engine, folder: Path, archive: Path, digest: str) -> Non
     """Build the image under a tag of its own, as `toolchain image build android` does."""
     image = image_named("android")
     context = folder / "context.tar"
-    write_context(context, [*items(image), Item("given/ndk.zip", archive)], ["certs", "given"])
+    write_context(context, [*items_of(image), Item("given/ndk.zip", archive)], ["certs", "given"])
     values = {
         "FOUNDATION": image_named("base").tag,
         "NDK_ARCHIVE": "given/ndk.zip",
         "NDK_SHA256": digest,
     }
-    with context.open("rb") as file, engine.asked("build the image"):
+    with context.open("rb") as file, engine.request("build the image"):
         stream = engine.api.build(
             fileobj=file,
             custom_context=True,
@@ -65,7 +64,7 @@ def with_ndk(engine: Engine, archive: tuple[Path, str], tmp_path: Path) -> Itera
     engine.api.remove_image(TAG)
 
 
-def test_another_archive_than_was_meant_fails_the_build(
+def test_ndk_archive_with_another_digest_fails_the_build(
     engine: Engine, archive: tuple[Path, str], tmp_path: Path
 ) -> None:
     build_images(engine, ["base"], progress=print)
@@ -74,7 +73,7 @@ def test_another_archive_than_was_meant_fails_the_build(
     assert not engine.api.images(TAG)
 
 
-def test_a_library_is_linked_by_its_compiler(engine: Engine, with_ndk: str, tmp_path: Path) -> None:
+def test_library_is_linked_by_the_ndks_compiler(engine: Engine, with_ndk: str, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     network(work / "small.onnx")

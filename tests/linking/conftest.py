@@ -37,10 +37,10 @@ class Workshop:
     arch: Architecture
 
     def assemble(self, text: str, name: str = "lib0.o", head: str | None = None) -> Path:
-        made = self.folder / name
+        object_file = self.folder / name
         head = HEAD.get(self.profile.arch, "") if head is None else head
-        made.write_bytes(assembled(self.arch.zig_target, head + text))
-        return made
+        object_file.write_bytes(assembled(self.arch.zig_target, head + text))
+        return object_file
 
     def function(self, name: str, *called: str) -> str:
         """Return the text of a function that calls others."""
@@ -71,10 +71,10 @@ class Workshop:
 def assembled(target: str, text: str) -> bytes:
     """Return the object of a text, which most tests have in common."""
     with TemporaryDirectory() as folder:
-        source, made = Path(folder, "source.s"), Path(folder, "made.o")
+        source, object_file = Path(folder, "source.s"), Path(folder, "made.o")
         source.write_text(text + '\n.section .note.GNU-stack,"",%progbits\n')
-        zig("cc", "-target", target, "-c", source, "-o", made)
-        return made.read_bytes()
+        zig("cc", "-target", target, "-c", source, "-o", object_file)
+        return object_file.read_bytes()
 
 
 def zig(*arguments: object) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 CALLED = ("expf", "memcpy", "TVMFFIErrorSetRaisedFromCStrParts")
 
 
-def test_a_gcc_makes_a_library_that_passes(
+def test_library_linked_by_gcc_passes(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A compiler driver of gcc's name and options is on the PATH: zig's, which every host has."""

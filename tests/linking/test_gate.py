@@ -55,38 +55,38 @@ def case(workshop: Workshop) -> Case:
     return Case(workshop)
 
 
-def test_a_right_library_passes(case: Case) -> None:
+def test_valid_library_passes(case: Case) -> None:
     check_library(case.link(), case.workshop.profile, case.objects)
 
 
-def test_one_that_calls_nothing_outside_passes(workshop: Workshop) -> None:
+def test_library_without_calls_passes(workshop: Workshop) -> None:
     case = Case(workshop, called=())
     check_library(case.link(), workshop.profile, case.objects)
 
 
-def test_wrong_machine(case: Case) -> None:
+def test_refuses_another_machine(case: Case) -> None:
     other = {"aarch64": "x86_64", "armv7a": "rk3399", "x86_64": "pynq"}[case.workshop.profile.arch]
     message = case.refusal(case.link(), load_profile(other))
     assert f"e_machine is {case.workshop.arch.elf_machine}, expected EM_" in message
 
 
-def test_code_that_is_changed_while_loading(case: Case) -> None:
+def test_refuses_text_relocations(case: Case) -> None:
     case.with_text(f".text\n{case.workshop.word} expf\n")
     assert "DT_TEXTREL" in case.refusal(case.link("-z", "notext"))
 
 
-def test_executable_stack(case: Case) -> None:
+def test_refuses_an_executable_stack(case: Case) -> None:
     assert "executable stack" in case.refusal(case.link("-z", "execstack"))
 
 
-def test_glibc_above_the_floor(glibc_workshop: Workshop) -> None:
+def test_refuses_a_newer_glibc(glibc_workshop: Workshop) -> None:
     case = Case(glibc_workshop, called=("exp", "expf"))
     message = case.refusal(case.link(stubs=ensure_stubs(glibc_workshop.arch, "2.29")))
     assert "needs GLIBC_2.29 of libm.so.6 for exp, expected GLIBC_2.27 at most" in message
     check_library(case.link(), glibc_workshop.profile, case.objects)
 
 
-def test_c_plus_plus(case: Case) -> None:
+def test_refuses_the_c_plus_plus_library(case: Case) -> None:
     case.with_text(case.workshop.function("__tvm_ffi_new", "_Znwm"))
     text = case.workshop.assemble(case.workshop.function("_Znwm"), "cxx.o")
     library = case.workshop.lld(text, "-soname", "libstdc++.so.6", name="libstdc++.so.6")
@@ -95,7 +95,7 @@ def test_c_plus_plus(case: Case) -> None:
     assert "it calls _Znwm, expected symbols of the runtime" in message
 
 
-def test_start_up_symbols_as_gcc_adds_them(case: Case) -> None:
+def test_refuses_gccs_start_up_symbols(case: Case) -> None:
     text = case.workshop.function("_init", "__gmon_start__") + case.workshop.function(
         "_fini", "__cxa_finalize"
     )
@@ -108,12 +108,12 @@ def test_start_up_symbols_as_gcc_adds_them(case: Case) -> None:
     assert "calls _ITM_registerTMCloneTable, __cxa_finalize, __gmon_start__, expected" in message
 
 
-def test_constructors(case: Case) -> None:
+def test_refuses_constructors(case: Case) -> None:
     case.with_text(f'.section .init_array,"aw",%init_array\n{case.workshop.word} __tvm_ffi_f\n')
     assert "DT_INIT_ARRAY (start-up code)" in case.refusal(case.link())
 
 
-def test_plain_lld(case: Case) -> None:
+def test_refuses_libraries_of_plain_lld(case: Case) -> None:
     message = case.refusal(case.link(flags=[], stubs=[]))
     assert "bound at the first call" in message
     libm, libc = (stub.name for stub in case.stubs)
@@ -123,21 +123,21 @@ def test_plain_lld(case: Case) -> None:
     assert ("it has no DT_SONAME" in message) == (libc == "libc.so")
 
 
-def test_a_captured_function(case: Case) -> None:
+def test_refuses_replaced_c_functions(case: Case) -> None:
     text = case.workshop.function("expf") + case.workshop.function("memcpy")
-    own = case.workshop.assemble(text + ".hidden expf, memcpy\n.weak expf, memcpy\n", "compiler_rt.o")
-    message = case.refusal(case.link(own))
+    object_file = case.workshop.assemble(text + ".hidden expf, memcpy\n.weak expf, memcpy\n", "compiler_rt.o")
+    message = case.refusal(case.link(object_file))
     assert "its objects call expf, memcpy but it does not: something took their place" in message
 
 
-def test_a_call_that_the_objects_do_not_make(case: Case) -> None:
+def test_refuses_calls_that_no_object_makes(case: Case) -> None:
     more = case.workshop.assemble(case.workshop.function("__tvm_ffi_more", "sinf"), "more.o")
     assert "it calls sinf, expected no symbols but those that its objects call" in case.refusal(
         case.link(more)
     )
 
 
-def test_segments_for_small_pages(case: Case) -> None:
+def test_refuses_segments_for_small_pages(case: Case) -> None:
     small = case.workshop.arch.page // 16
     message = case.refusal(case.link("-z", f"max-page-size={small}"))
     assert f"is aligned to {small:#x}, expected {case.workshop.arch.page:#x}" in message
@@ -146,11 +146,11 @@ def test_segments_for_small_pages(case: Case) -> None:
 @pytest.mark.parametrize(
     ("flag", "tag"), [("--enable-new-dtags", "DT_RUNPATH"), ("--disable-new-dtags", "DT_RPATH")]
 )
-def test_a_search_path(case: Case, flag: str, tag: str) -> None:
+def test_refuses_a_search_path(case: Case, flag: str, tag: str) -> None:
     assert tag in case.refusal(case.link(flag, "-rpath", "/opt/lib"))
 
 
-def test_writable_and_executable(case: Case) -> None:
+def test_refuses_writable_executable_segments(case: Case) -> None:
     case.with_text('.section .both,"awx"\n.quad 0\n')
     assert "is writable and executable" in case.refusal(case.link())
 
@@ -158,22 +158,22 @@ def test_writable_and_executable(case: Case) -> None:
 @pytest.mark.parametrize(
     ("section", "segment"), [('.interp,"a"', "PT_INTERP"), ('.tdata,"awT",%progbits', "PT_TLS")]
 )
-def test_other_segments(case: Case, section: str, segment: str) -> None:
+def test_refuses_interpreter_and_tls_segments(case: Case, section: str, segment: str) -> None:
     case.with_text(f".section {section}\n.quad 0\n")
     assert f"it has a {segment} segment, expected none" in case.refusal(case.link())
 
 
-def test_foreign_exports(case: Case) -> None:
+def test_refuses_foreign_exports(case: Case) -> None:
     case.with_text(case.workshop.function("main") + case.workshop.function("malloc"))
     assert "it exports main, malloc, expected __tvm_ffi_*" in case.refusal(case.link())
 
 
 @pytest.mark.parametrize("flag", ["--auxiliary=other.so", "--filter=other.so"])
-def test_a_library_in_its_place(case: Case, flag: str) -> None:
+def test_refuses_a_preempting_library(case: Case, flag: str) -> None:
     assert "a library in its place" in case.refusal(case.link(flag))
 
 
-def test_all_of_it_at_once(case: Case) -> None:
+def test_reports_all_violations_at_once(case: Case) -> None:
     case.with_text(case.workshop.function("main"))
     message = case.refusal(case.link("-z", "execstack", "-rpath", "/opt/lib", "-z", "lazy"))
     assert message.count("\n  - ") == 4
@@ -210,7 +210,7 @@ def versioned_stubs(case: Case) -> Sequence[Path]:
     ],
     ids=["pages of 4 KiB", "glibc", "versions"],
 )
-def test_what_android_does_not_load(
+def test_refuses_what_android_does_not_load(
     android: Workshop, flags: list[str], stubs: Callable[[Case], Sequence[Path]] | None, says: list[str]
 ) -> None:
     case = Case(android)
@@ -219,13 +219,13 @@ def test_what_android_does_not_load(
     assert all(words in message for words in says), message
 
 
-def test_android_loads_no_library_without_a_name(android: Workshop) -> None:
+def test_refuses_android_libraries_without_a_soname(android: Workshop) -> None:
     case = Case(android)
     flags = [flag for flag in case.flags if flag != "-soname" and not flag.endswith(".so")]
     assert "it has no DT_SONAME, expected one" in case.refusal(case.link(flags=flags))
 
 
-def test_what_only_glibc_has_is_nothing_to_call_on_android(android: Workshop) -> None:
+def test_refuses_glibc_only_functions_on_android(android: Workshop) -> None:
     case = Case(android, called=("roundevenf",))
     named = android.lld(
         android.assemble(android.function("roundevenf"), "m.o"), "-soname", "libm.so", name="libm.so"
@@ -237,7 +237,7 @@ def test_what_only_glibc_has_is_nothing_to_call_on_android(android: Workshop) ->
         ZigLinker().link(case.objects, android.folder / "lib.so", android.profile)
 
 
-def test_a_library_for_linux_on_android_and_the_other_way_round(android: Workshop) -> None:
+def test_linux_and_android_libraries_are_not_exchangeable(android: Workshop) -> None:
     case = Case(android)
     linux = load_profile("rk3399")
     assert "aligned to 0x4000, expected 0x10000" in case.refusal(case.link(), linux)
@@ -251,14 +251,14 @@ def arm(workshop_for: Callable[[str], Workshop]) -> Workshop:
     return workshop_for("armv7a")
 
 
-def test_a_library_with_helpers_of_its_own(arm: Workshop) -> None:
+def test_refuses_other_run_time_helpers(arm: Workshop) -> None:
     objects = arm.objects("__aeabi_idiv", "__aeabi_ldivmod", "__aeabi_unwind_cpp_pr1", *CALLED)
     library = arm.folder / "lib.so"
     ZigLinker().link(objects, library, arm.profile)
     check_library(library, arm.profile, objects)
 
 
-def test_soft_float_objects_in_a_library_that_claims_hard_float(arm: Workshop) -> None:
+def test_refuses_soft_float_objects_in_a_hard_float_library(arm: Workshop) -> None:
     """LLVM writes no such tag for soft float, and lld takes the value of the other objects."""
     case = Case(arm)
     case.objects.append(arm.assemble(arm.function("__tvm_ffi_soft"), "more.o", head=".arm\n"))
@@ -266,16 +266,16 @@ def test_soft_float_objects_in_a_library_that_claims_hard_float(arm: Workshop) -
     assert message.endswith("Tag_ABI_VFP_args of more.o is 0, expected 1: floats in VFP registers")
 
 
-def test_a_soft_float_library(arm: Workshop) -> None:
+def test_refuses_a_soft_float_library(arm: Workshop) -> None:
     case = Case(arm)
-    whole = bytearray(case.link().read_bytes())
-    whole[36:40] = (0x5000200).to_bytes(4, "little")  # e_flags: floats in core registers
+    content = bytearray(case.link().read_bytes())
+    content[36:40] = (0x5000200).to_bytes(4, "little")  # e_flags: floats in core registers
     soft = arm.folder / "soft.so"
-    soft.write_bytes(whole)
+    soft.write_bytes(content)
     assert "e_flags is 0x5000200, expected 0x5000400" in case.refusal(soft)
 
 
-def test_what_a_triple_of_three_parts_calls(arm: Workshop) -> None:
+def test_refuses_calls_of_a_three_part_triple(arm: Workshop) -> None:
     """LLVM calls libgcc's names for it, which neither the board nor our helpers have."""
     objects = arm.objects("__divsi3", "__fixsfdi")
     with pytest.raises(ToolchainError, match=r"undefined symbols in .*: __divsi3, __fixsfdi; "):
@@ -284,7 +284,7 @@ def test_what_a_triple_of_three_parts_calls(arm: Workshop) -> None:
     assert "it calls __aeabi_uidiv, __divsi3, expected symbols of the runtime" in case.refusal(case.link())
 
 
-def test_zigs_own_compiler_driver_for_c_plus_plus(arm: Workshop) -> None:
+def test_refuses_libraries_of_zig_c_plus_plus(arm: Workshop) -> None:
     """One helper brings zig's whole compiler_rt along; libc++'s libraries come on top."""
     objects = arm.objects("__aeabi_ldivmod", *CALLED)
     library = arm.folder / "cxx.so"
@@ -298,22 +298,22 @@ def test_zigs_own_compiler_driver_for_c_plus_plus(arm: Workshop) -> None:
 @given(length=st.integers(0))
 @example(0)
 @example(-1)
-def test_a_truncated_file(case: Case, length: int) -> None:
-    whole = case.workshop.folder / "whole.so"
-    if not whole.exists():
-        ZigLinker().link(case.objects, whole, case.workshop.profile)
-    data = whole.read_bytes()
+def test_refuses_a_truncated_file(case: Case, length: int) -> None:
+    complete = case.workshop.folder / "whole.so"
+    if not complete.exists():
+        ZigLinker().link(case.objects, complete, case.workshop.profile)
+    data = complete.read_bytes()
     cut = case.workshop.folder / "cut.so"
     cut.write_bytes(data[: length % len(data)])
     with pytest.raises(ToolchainError, match="not a whole ELF library"):
         check_library(cut, case.workshop.profile, case.objects)
 
 
-def test_what_is_no_library(case: Case) -> None:
+def test_refuses_files_that_are_not_libraries(case: Case) -> None:
     text = case.workshop.folder / "text.so"
     text.write_text("INPUT(libother.so)")
-    for path, said in ((text, "not a whole ELF library"), (case.objects[0], "no dynamic section")):
-        with pytest.raises(ToolchainError, match=said):
+    for path, complaint in ((text, "not a whole ELF library"), (case.objects[0], "no dynamic section")):
+        with pytest.raises(ToolchainError, match=complaint):
             check_library(path, case.workshop.profile, case.objects)
     with pytest.raises(ToolchainError, match="No such file"):
         check_library(text.with_name("none.so"), case.workshop.profile, case.objects)

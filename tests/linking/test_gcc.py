@@ -15,7 +15,7 @@ from toolchain.linking.table import gcc_program
 
 
 @pytest.mark.slow
-def test_gcc_is_missing(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_gcc_is_reported(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     objects = workshop.objects()
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingError, match="--linker gcc") as caught:

@@ -32,17 +32,17 @@ def real_versions(library: Path) -> dict[str, set[str]]:
         definitions = next(s for s in elf.iter_sections() if isinstance(s, GNUVerDefSection))
         numbers = next(s for s in elf.iter_sections() if isinstance(s, GNUVerSymSection))
         names = {node["vd_ndx"]: next(aux).name for node, aux in definitions.iter_versions()}
-        found: dict[str, set[str]] = {}
+        nodes: dict[str, set[str]] = {}
         for index, symbol in enumerate(elf.get_section_by_name(".dynsym").iter_symbols()):
             number = numbers.get_symbol(index)["ndx"]
             if symbol["st_shndx"] != "SHN_UNDEF" and isinstance(number, int):
-                found.setdefault(symbol.name, set()).add(names[number & 0x7FFF].removeprefix("GLIBC_"))
-        return found
+                nodes.setdefault(symbol.name, set()).add(names[number & 0x7FFF].removeprefix("GLIBC_"))
+        return nodes
 
 
 @pytest.mark.parametrize("library", [GLIBC_LIBM, GLIBC_LIBC])
 @pytest.mark.parametrize("arch", sorted({"aarch64", "armv7a", platform.machine()}))
-def test_versions_are_those_of_a_real_c_library(arch: str, library: str) -> None:
+def test_versions_match_real_c_libraries(arch: str, library: str) -> None:
     real = real_versions(real_library(arch, library))
     base = ARCHITECTURES[arch].glibc_base
     for floor in ("2.17", "2.22", "2.23", "2.25", "2.27", "2.28", "2.29", "2.31", "2.32", "2.35"):

@@ -146,29 +146,29 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "calls.c").write_text(PROGRAM)
     target = ["-target", ARM.zig_target + ".2.27", "-mcpu=cortex_a9"]
     flags = [*target, "-O2", "-fno-sanitize=all", "-fno-builtin"]
-    made = folder / "calls"
+    executable = folder / "calls"
     helpers = str(_compile(ARM))
     done = run_zig(
-        ["cc", *flags, str(folder / "calls.c"), helpers, "-o", str(made)], 120, zig_cache_environment()
+        ["cc", *flags, str(folder / "calls.c"), helpers, "-o", str(executable)], 120, zig_cache_environment()
     )
     assert done.returncode == 0, done.output
-    return made
+    return executable
 
 
 @pytest.mark.slow
-def test_every_helper_computes_what_c_says(program: Path) -> None:
+def test_helpers_compute_like_c(program: Path) -> None:
     pairs = numbers()
     assert len(pairs) > CASES
-    given = b"".join(struct.pack("<qq", *pair) for pair in pairs)
+    operands = b"".join(struct.pack("<qq", *pair) for pair in pairs)
     command = [*emulator(load_profile("pynq")), str(program)]
-    done = subprocess.run(command, input=given, capture_output=True, timeout=60, check=True)
-    found = list(OUT.iter_unpack(done.stdout))
-    assert len(found) == len(pairs)
-    for pair, got in zip(pairs, found, strict=True):
-        assert got == expected(*pair), pair
+    done = subprocess.run(command, input=operands, capture_output=True, timeout=60, check=True)
+    results = list(OUT.iter_unpack(done.stdout))
+    assert len(results) == len(pairs)
+    for pair, result in zip(pairs, results, strict=True):
+        assert result == expected(*pair), pair
 
 
-def test_they_stand_alone_and_are_small() -> None:
+def test_helpers_are_self_contained_and_small() -> None:
     helpers = _compile(ARM)
     symbols = object_symbols([helpers])
     assert not symbols.undefined

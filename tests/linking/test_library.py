@@ -22,14 +22,14 @@ def test_objects_become_a_library(workshop: Workshop) -> None:
     assert out.read_bytes()[:4] == b"\x7fELF"
 
 
-def test_what_a_linker_lets_through_and_the_board_could_not_load_is_refused(workshop: Workshop) -> None:
+def test_refuses_a_library_that_the_board_could_not_load(workshop: Workshop) -> None:
     class Foreign(ZigLinker):
         """Links for the boards of the objects, whatever is asked for."""
 
         def link(self, objects: Sequence[Path], out: Path, profile: Profile) -> None:
-            assert profile == asked
+            assert profile == other
             super().link(objects, out, workshop.profile)
 
-    asked = load_profile({"x86_64": "pynq"}.get(workshop.profile.arch, "x86_64"))
-    with pytest.raises(ToolchainError, match=f"is not fit for board class {asked.name}"):
-        link_library(workshop.objects("expf"), workshop.folder / "lib.so", asked, Foreign())
+    other = load_profile({"x86_64": "pynq"}.get(workshop.profile.arch, "x86_64"))
+    with pytest.raises(ToolchainError, match=f"is not fit for board class {other.name}"):
+        link_library(workshop.objects("expf"), workshop.folder / "lib.so", other, Foreign())

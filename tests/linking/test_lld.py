@@ -26,34 +26,34 @@ pytestmark = pytest.mark.slow
 CALLED = ("expf", "memcpy", "TVMFFIErrorSetRaisedFromCStrParts")
 
 
-def test_a_library_that_this_host_loads_and_calls(workshop_for: Callable[[str], Workshop]) -> None:
+def test_this_host_loads_and_calls_a_library(workshop_for: Callable[[str], Workshop]) -> None:
     workshop = workshop_for(platform.machine())
     jump = {"x86_64": "jmp expf@PLT", "aarch64": "b expf"}[workshop.profile.arch]
-    made = workshop.assemble(
+    object_file = workshop.assemble(
         f".text\n.globl __tvm_ffi_exp\n.type __tvm_ffi_exp,%function\n__tvm_ffi_exp: {jump}\n"
     )
     out = workshop.folder / "exp.so"
-    ZigLinker().link([made], out, workshop.profile)
-    check_library(out, workshop.profile, [made])
+    ZigLinker().link([object_file], out, workshop.profile)
+    check_library(out, workshop.profile, [object_file])
     function = ctypes.CDLL(str(out)).__tvm_ffi_exp
     function.restype, function.argtypes = ctypes.c_float, [ctypes.c_float]
     assert function(1.0) == pytest.approx(2.718281828, rel=1e-6)
 
 
-def test_it_asks_for_versions_that_the_floor_has(glibc_workshop: Workshop) -> None:
+def test_symbol_versions_exist_in_the_oldest_glibc(glibc_workshop: Workshop) -> None:
     workshop = glibc_workshop
     objects = workshop.objects("exp", "expf", "memcpy", "fmodf")
     out = workshop.folder / "lib.so"
     ZigLinker().link(objects, out, workshop.profile)
     with out.open("rb") as file:
         needs = next(s for s in ELFFile(file).iter_sections() if isinstance(s, GNUVerNeedSection))
-        found = {library.name: {node.name for node in nodes} for library, nodes in needs.iter_versions()}
+        nodes_of = {library.name: {node.name for node in nodes} for library, nodes in needs.iter_versions()}
     base = f"GLIBC_{workshop.arch.glibc_base}"
     memcpy = "GLIBC_2.14" if workshop.profile.arch == "x86_64" else base
-    assert found == {GLIBC_LIBM: {base, "GLIBC_2.27"}, GLIBC_LIBC: {memcpy}}
+    assert nodes_of == {GLIBC_LIBM: {base, "GLIBC_2.27"}, GLIBC_LIBC: {memcpy}}
 
 
-def test_android_gets_names_without_versions_and_one_of_its_own(android: Workshop) -> None:
+def test_android_libraries_have_a_soname_and_no_versions(android: Workshop) -> None:
     objects = android.objects("exp", "expf", "ldexp", "memcpy")
     out = android.folder / "lib.so"
     ZigLinker().link(objects, out, android.profile)
@@ -75,7 +75,7 @@ def test_android_gets_names_without_versions_and_one_of_its_own(android: Worksho
         assert next(ELFFile(file).get_section_by_name(".dynamic").iter_tags("DT_SONAME")).soname != name
 
 
-def test_bytes_do_not_depend_on_folder_name_process_or_linker_run(workshop: Workshop) -> None:
+def test_linking_is_reproducible(workshop: Workshop) -> None:
     objects = workshop.objects(*CALLED)
     first = workshop.folder / "a.so"
     ZigLinker().link(objects, first, workshop.profile)
@@ -105,14 +105,14 @@ def test_linking_is_fast(workshop: Workshop) -> None:
     assert min(seconds) < 0.5  # 0.02 on an idle machine; tuning links hundreds of candidates
 
 
-def test_a_symbol_that_nothing_offers_is_named(workshop: Workshop) -> None:
+def test_undefined_symbol_is_named(workshop: Workshop) -> None:
     objects = workshop.objects("expf", "dgemm_", "puts")
     with pytest.raises(ToolchainError, match=r"undefined symbols in .*: dgemm_, puts; ") as caught:
         ZigLinker().link(objects, workshop.folder / "lib.so", workshop.profile)
     assert caught.value.exit_code == 1 and not (workshop.folder / "lib.so").exists()
 
 
-def test_an_object_that_defines_what_another_wants(workshop: Workshop) -> None:
+def test_symbols_resolve_between_objects(workshop: Workshop) -> None:
     objects = [
         *workshop.objects("__tvm_ffi_own"),
         workshop.assemble(workshop.function("__tvm_ffi_own"), "own.o"),
@@ -121,7 +121,7 @@ def test_an_object_that_defines_what_another_wants(workshop: Workshop) -> None:
     check_library(workshop.folder / "lib.so", workshop.profile, objects)
 
 
-def test_the_linker_says_why_it_cannot(workshop: Workshop) -> None:
+def test_linker_errors_are_reported(workshop: Workshop) -> None:
     objects = workshop.objects()
     twice = workshop.assemble(workshop.function("__tvm_ffi_f"), "twice.o")
     with pytest.raises(ToolchainError, match="duplicate symbol: __tvm_ffi_f"):
@@ -129,7 +129,7 @@ def test_the_linker_says_why_it_cannot(workshop: Workshop) -> None:
     assert not (workshop.folder / "lib.so").exists()
 
 
-def test_objects_of_another_machine_or_none(workshop_for: Callable[[str], Workshop]) -> None:
+def test_refuses_foreign_and_invalid_objects(workshop_for: Callable[[str], Workshop]) -> None:
     arm, pc = workshop_for("aarch64"), workshop_for("x86_64")
     with pytest.raises(ToolchainError, match=r"lib0\.o is incompatible"):
         ZigLinker().link(pc.objects(), arm.folder / "lib.so", arm.profile)
@@ -140,12 +140,12 @@ def test_objects_of_another_machine_or_none(workshop_for: Callable[[str], Worksh
         ZigLinker().link([arm.folder / "none.o"], arm.folder / "lib.so", arm.profile)
 
 
-def test_an_output_that_cannot_be_written(workshop: Workshop) -> None:
+def test_unwritable_output_is_reported(workshop: Workshop) -> None:
     with pytest.raises(ToolchainError, match="cannot link"):
         ZigLinker().link(workshop.objects(), workshop.folder / "none" / "lib.so", workshop.profile)
 
 
-def test_zig_is_missing(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_zig_is_reported(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     objects = workshop.objects()
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingError, match="zig") as caught:
@@ -153,7 +153,7 @@ def test_zig_is_missing(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> 
     assert "pip install ziglang" in caught.value.hint
 
 
-def test_an_architecture_that_is_not_known(workshop_for: Callable[[str], Workshop]) -> None:
+def test_refuses_unknown_architectures(workshop_for: Callable[[str], Workshop]) -> None:
     workshop = workshop_for("aarch64")
     other = workshop.profile.model_copy(update={"triple": "riscv64-unknown-linux-gnu"})
     with pytest.raises(UsageError, match="riscv64") as caught:

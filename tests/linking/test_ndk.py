@@ -45,7 +45,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_it_links_what_passes_the_gate(android: Workshop) -> None:
+def test_library_linked_by_the_ndk_passes(android: Workshop) -> None:
     objects = android.objects(*CALLED)
     out, other = android.folder / "ndk.so", android.folder / "zig.so"
     linker_named("ndk").link(objects, out, android.profile)
@@ -55,18 +55,18 @@ def test_it_links_what_passes_the_gate(android: Workshop) -> None:
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_symbol_that_nothing_offers_is_named(android: Workshop) -> None:
+def test_undefined_symbol_is_named(android: Workshop) -> None:
     with pytest.raises(ToolchainError, match=r"undefined symbols in .*: dgemm_; neither the C library"):
         linker_named("ndk").link(android.objects("dgemm_"), android.folder / "lib.so", android.profile)
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_the_linker_says_why_it_cannot(android: Workshop, workshop_for: Callable[[str], Workshop]) -> None:
+def test_linker_errors_are_reported(android: Workshop, workshop_for: Callable[[str], Workshop]) -> None:
     with pytest.raises(ToolchainError, match=r"cannot link .*lib\.so:\n(.*\n)*.*is incompatible"):
         linker_named("ndk").link(workshop_for("x86_64").objects(), android.folder / "lib.so", android.profile)
 
 
-def test_no_ndk(android: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ndk_is_reported(android: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     for unset in (
         lambda: monkeypatch.delenv("TVM_NDK_CC", raising=False),
         lambda: monkeypatch.setenv("TVM_NDK_CC", ""),
@@ -78,7 +78,7 @@ def test_no_ndk(android: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "not executable"])
-def test_a_variable_that_names_no_program(
+def test_refuses_a_variable_that_names_no_program(
     android: Workshop, stand_in: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind == "not executable":
@@ -91,7 +91,7 @@ def test_a_variable_that_names_no_program(
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_boards_that_are_not_androids(glibc_workshop: Workshop) -> None:
+def test_refuses_boards_without_android(glibc_workshop: Workshop) -> None:
     name = glibc_workshop.profile.name
     with pytest.raises(UsageError, match=f"--linker ndk: it links for Android, but board class {name} is"):
         linker_named("ndk").link(

@@ -14,7 +14,7 @@ from toolchain.linking.zig import run
 
 
 @pytest.mark.slow
-def test_a_linker_that_hangs_is_ended_with_its_children() -> None:
+def test_hanging_linker_is_killed_with_its_children() -> None:
     word = f"77.{os.getpid()}"  # others may run this test at the same time
     start = time.monotonic()
     with pytest.raises(ToolchainError, match=r"sh had not ended after 0\.3 s"):
@@ -22,6 +22,6 @@ def test_a_linker_that_hangs_is_ended_with_its_children() -> None:
     assert time.monotonic() - start < 60
 
     def lives() -> bool:
-        return any(word in (each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"]))
+        return any(word in (process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"]))
 
     until(lambda: not lives())

@@ -24,17 +24,17 @@ def compiled(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "made.o"
 
 
-def test_the_same_as_pyelftools_finds(compiled: Path) -> None:
-    found = object_symbols([compiled])
-    assert "wanted" in found.undefined
-    assert "__tvm_ffi_offered" in found.defined
+def test_symbols_match_pyelftools(compiled: Path) -> None:
+    symbols = object_symbols([compiled])
+    assert "wanted" in symbols.undefined
+    assert "__tvm_ffi_offered" in symbols.defined
     with compiled.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
         assert table is not None
-        assert found == split_symbols(table.iter_symbols())
+        assert symbols == split_symbols(table.iter_symbols())
 
 
-def test_half_an_object_is_refused(compiled: Path) -> None:
+def test_refuses_truncated_objects(compiled: Path) -> None:
     data = compiled.read_bytes()
     compiled.write_bytes(data[: len(data) // 2])
     with pytest.raises(ToolchainError, match="is not an ELF object"):

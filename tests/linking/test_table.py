@@ -9,7 +9,7 @@ from toolchain.linking import ZigLinker, linker_named
 from toolchain.linking.table import NdkLinker
 
 
-def test_names_of_linkers() -> None:
+def test_linkers_by_name() -> None:
     assert isinstance(linker_named("zig"), ZigLinker)
     assert isinstance(linker_named("ndk"), NdkLinker)
     with pytest.raises(UsageError, match="--linker mold") as caught:

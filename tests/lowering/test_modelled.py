@@ -15,9 +15,9 @@ from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.task import Task
-from toolchain.testbeds.mali.compiled import Block, KernelStatistics
 from toolchain.testbeds.mali.estimate import Estimate
 from toolchain.testbeds.mali.model import Modelled
+from toolchain.testbeds.mali.statistics import Block, KernelStatistics
 
 COMPILED = KernelStatistics(4, 1, 1, 1, 0, 0, 256, (Block(),), ())
 TASK: Task = None  # type: ignore[assignment]  # the runner asks nothing of it

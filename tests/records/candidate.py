@@ -57,11 +57,11 @@ def candidate() -> ms.MeasureCandidate:
 
 with RecordStore(Path(sys.argv[1])) as store:
     if sys.argv[2] == "tune":
-        found = candidate()
+        exported = candidate()
         function = store.add_function(KEY.workload, "matmul", definition_of(FUNC))
-        entry = trace_entry(found.sch.trace, found.args_info)
+        entry = trace_entry(exported.sch.trace, exported.args_info)
         store.add(Record(KEY, function, "metaschedule", entry.payload, entry.digest, PROVENANCE, (1.0,)))
-        print(workload_hash(found.sch.mod["main"]))
+        print(workload_hash(exported.sch.mod["main"]))
     else:
         named = FUNC.with_attr("global_symbol", "fused_matmul")
         hit = lookup(store, KEY, KINDS)

@@ -21,8 +21,8 @@ class Watched:
 
     def rows(self, query: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """Return what a query finds, and keep how."""
-        said = self._database.rows(f"{self._explain} {query}", values)
-        self.plans.append("\n".join(str(row[-1]) for row in said))
+        plan = self._database.rows(f"{self._explain} {query}", values)
+        self.plans.append("\n".join(str(row[-1]) for row in plan))
         return self._database.rows(query, values)
 
 
@@ -32,9 +32,9 @@ def ask_everything(store: RecordStore) -> None:
 
     from toolchain.backends.table import BACKENDS
     from toolchain.records.database import Selection
-    from toolchain.records.distill import taken
+    from toolchain.records.distill import used_records
 
-    taken(store, [build for offer in BACKENDS for build in offer.builds])
+    used_records(store, [build for offer in BACKENDS for build in offer.builds])
     for selection in (
         Selection(),
         Selection(since="2026-01-01"),

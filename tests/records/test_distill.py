@@ -10,7 +10,7 @@ import pytest
 
 from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.errors import ToolchainError
-from toolchain.records.distill import BuildVariant, Distilled, distill, taken
+from toolchain.records.distill import BuildVariant, Distilled, distill, used_records
 from toolchain.records.store import RecordStore, anything
 
 BUILDS = [BuildVariant(KINDS, anything)]
@@ -31,7 +31,7 @@ def size(store: RecordStore) -> int:
     return sum(file.stat().st_size for file in Path(store.name).parent.iterdir())  # with SQLite's journal
 
 
-def test_only_the_best_stay_and_the_file_shrinks(store: RecordStore) -> None:
+def test_distill_keeps_the_best_and_shrinks_the_file(store: RecordStore) -> None:
     store.add_function(KEY.workload, "of no record", "unused")
     before = size(store)
     bests = store.best(KEY, KINDS), store.best(OTHER, KINDS)
@@ -45,13 +45,13 @@ def test_only_the_best_stay_and_the_file_shrinks(store: RecordStore) -> None:
     assert distill(store, BUILDS, 1, failures=False) == Distilled(2, 0, 0)
 
 
-def test_several_and_failures_may_stay(store: RecordStore) -> None:
+def test_distill_can_keep_several_and_failures(store: RecordStore) -> None:
     assert distill(store, BUILDS, 10, failures=True) == Distilled(12, 90, 0)
     assert [record.failure for record in store.all() if record.failure] == ["build"]
     assert "failed" in store.measured(KEY)
 
 
-def test_times_that_cannot_be_go_too(store: RecordStore) -> None:
+def test_distill_removes_impossible_times(store: RecordStore) -> None:
     with sqlite3.connect(store.name) as db:
         db.execute("UPDATE records SET best_ms=-1, run_ms='[-1.0]' WHERE best_ms=1.0")
     db.close()
@@ -61,7 +61,7 @@ def test_times_that_cannot_be_go_too(store: RecordStore) -> None:
     db.close()
 
 
-def test_a_run_that_is_under_way_goes_on(store: RecordStore) -> None:
+def test_running_tuning_survives_distill(store: RecordStore) -> None:
     with RecordStore(Path(store.name)) as running:
         function = running.add_function(KEY.workload, "new", "a new definition")
         distill(store, BUILDS, 1, failures=False)
@@ -71,24 +71,20 @@ def test_a_run_that_is_under_way_goes_on(store: RecordStore) -> None:
     assert len(store.all()) == 4
 
 
-def test_what_another_process_stores_meanwhile_stays(
-    store: RecordStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def taken_while_others_store(*given: Any) -> Any:
-        best = taken(*given)
+def test_distill_keeps_records_stored_meanwhile(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def used_records_while_others_store(*arguments: Any) -> Any:
+        best = used_records(*arguments)
         with RecordStore(Path(store.name)) as other:
             put(other, 0.1, digest="fastest")
             put(other, 200.0, digest="slowest")
         return best
 
-    monkeypatch.setattr("toolchain.records.distill.taken", taken_while_others_store)
+    monkeypatch.setattr("toolchain.records.distill.used_records", used_records_while_others_store)
     assert distill(store, BUILDS, 1, failures=False) == Distilled(2, 99, 1)
     assert {record.digest for record in store.all()} >= {"fastest", "slowest"} and len(store.all()) == 4
 
 
-def test_where_the_file_cannot_be_made_smaller_that_is_said(
-    store: RecordStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_that_cannot_shrink_is_reported(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def full() -> None:
         raise ToolchainError("the disk is full", "free some space")
 
@@ -100,13 +96,13 @@ def test_where_the_file_cannot_be_made_smaller_that_is_said(
     assert len(store.all()) == 2
 
 
-def test_the_best_is_of_a_board_and_not_of_a_model(store: RecordStore) -> None:
+def test_distill_prefers_measured_records(store: RecordStore) -> None:
     put(store, 0.5, provenance=replace(PROVENANCE, modelled=True))
     distill(store, BUILDS, 1, failures=False)
     assert not store.best(KEY, KINDS).provenance.modelled
 
 
-def test_a_failure_that_cannot_be_read_is_none_that_was_removed(tmp_path: Path) -> None:
+def test_unreadable_failures_are_not_counted_as_removed(tmp_path: Path) -> None:
     with RecordStore(tmp_path / "own.sqlite") as store:
         put(store, 1.0)
         put(store, 0.0, run_ms=(), failure="build", digest="failed")

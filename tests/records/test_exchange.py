@@ -20,7 +20,7 @@ from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.records.exchange import Function, read_records, write_records
 from toolchain.records.record import Provenance, Record, RecordKey
-from toolchain.records.sqlite.file import SqliteFile
+from toolchain.records.sqlite import SqliteFile
 from toolchain.records.store import RecordStore
 
 
@@ -58,7 +58,7 @@ def refused(file: Path) -> str:
     return caught.value.message
 
 
-def test_what_was_exported_is_imported_as_it_was(store: RecordStore, file: Path, tmp_path: Path) -> None:
+def test_export_and_import_preserve_records(store: RecordStore, file: Path, tmp_path: Path) -> None:
     assert file.read_text().isascii() and file.read_text().count("\n") == 6
     with RecordStore(tmp_path / "other.sqlite") as other:
         assert other.add_new(*read_records(file)) == 4
@@ -68,7 +68,7 @@ def test_what_was_exported_is_imported_as_it_was(store: RecordStore, file: Path,
         assert other.definition(function) == store.definition(function) == "{}"
 
 
-def test_what_is_there_is_not_added_twice(store: RecordStore, file: Path) -> None:
+def test_import_skips_known_records(store: RecordStore, file: Path) -> None:
     assert store.add_new(*read_records(file)) == 0
     new = put(store, 7.0)
     with RecordStore(file.parent / "other.sqlite") as other:
@@ -78,9 +78,7 @@ def test_what_is_there_is_not_added_twice(store: RecordStore, file: Path) -> Non
         assert other.all() == store.all() and other.all()[-1] == new
 
 
-def test_an_imported_choice_that_was_confirmed_earlier_does_not_replace_a_later_one(
-    store: RecordStore, tmp_path: Path
-) -> None:
+def test_later_confirmation_wins_over_an_imported_earlier_one(store: RecordStore, tmp_path: Path) -> None:
     earlier = put(store, 1.0, confirmed=True, created="2026-01-01T00:00:00.000+00:00")
     path = tmp_path / "records.jsonl"
     write_records(path, store.functions(), store.all())
@@ -90,9 +88,7 @@ def test_an_imported_choice_that_was_confirmed_earlier_does_not_replace_a_later_
         assert earlier in other.all() and other.best(KEY, KINDS) == later
 
 
-def test_what_was_found_to_be_wrong_stays_so_where_the_record_comes_later(
-    store: RecordStore, tmp_path: Path
-) -> None:
+def test_refutation_holds_for_records_imported_later(store: RecordStore, tmp_path: Path) -> None:
     put(store, 1.0, digest="d", created="2026-01-01T00:00:00.000+00:00")
     path = tmp_path / "records.jsonl"
     write_records(path, store.functions(), store.all())
@@ -104,7 +100,7 @@ def test_what_was_found_to_be_wrong_stays_so_where_the_record_comes_later(
         assert other.best(KEY, KINDS) is None
 
 
-def test_a_record_that_cannot_be_kept_leaves_the_store_as_it_was(file: Path) -> None:
+def test_failed_import_changes_nothing(file: Path) -> None:
     functions, records = read_records(file)
     bad = replace(records[-1], function="nowhere")
     with RecordStore(file.parent / "other.sqlite") as other:
@@ -113,7 +109,7 @@ def test_a_record_that_cannot_be_kept_leaves_the_store_as_it_was(file: Path) -> 
         assert other.all() == [] and other.functions() == []
 
 
-def test_functions_that_no_record_is_of_stay_behind(store: RecordStore, tmp_path: Path) -> None:
+def test_functions_without_records_are_not_exported(store: RecordStore, tmp_path: Path) -> None:
     put(store, 1.0)
     store.add_function(KEY.workload, "unused", "another")
     assert len(store.functions()) == 2
@@ -121,7 +117,7 @@ def test_functions_that_no_record_is_of_stay_behind(store: RecordStore, tmp_path
 
 
 @pytest.mark.parametrize("lines", [1, 2, 3, 5])
-def test_a_file_that_lost_its_last_lines(file: Path, lines: int) -> None:
+def test_refuses_a_file_without_its_last_lines(file: Path, lines: int) -> None:
     file.write_text("".join(file.read_text().splitlines(keepends=True)[:lines]))
     message = refused(file)
     assert "line 1 promises 1 function and 4 records" in message and "nothing was imported" in message
@@ -130,21 +126,23 @@ def test_a_file_that_lost_its_last_lines(file: Path, lines: int) -> None:
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(at=st.integers(0, 2500))
-def test_a_file_that_was_cut_anywhere_is_refused(file: Path, at: int) -> None:
+def test_refuses_a_truncated_file(file: Path, at: int) -> None:
     data = file.read_bytes()
     assert len(data) > 2500
     cut = file.with_name("cut")
     cut.write_bytes(data[:at])
     message = refused(cut)
     number = data[:at].count(b"\n") + 1
-    whole = data[:at].endswith(b"\n")
-    assert whole or number == 1 or f"line {number} is damaged: the file ends in the middle" in message
+    ends_with_a_line = data[:at].endswith(b"\n")
+    assert (
+        ends_with_a_line or number == 1 or f"line {number} is damaged: the file ends in the middle" in message
+    )
 
 
 @pytest.mark.parametrize(
     "text", ["", "\n", "these are no records\n", "[]\n", '{"format": "other"}\n', "\xff\n"]
 )
-def test_a_file_of_something_else(tmp_path: Path, text: str) -> None:
+def test_refuses_a_file_of_another_format(tmp_path: Path, text: str) -> None:
     path = tmp_path / "file"
     path.write_text(text, encoding="latin-1")
     assert "is not a file of records" in refused(path)
@@ -153,7 +151,7 @@ def test_a_file_of_something_else(tmp_path: Path, text: str) -> None:
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(changes=st.lists(st.tuples(st.integers(0, 2**16), st.binary(max_size=6)), min_size=1, max_size=4))
-def test_bytes_that_a_disk_changed_are_refused_or_read(file: Path, changes: list[tuple[int, bytes]]) -> None:
+def test_corrupted_bytes_are_refused_or_read(file: Path, changes: list[tuple[int, bytes]]) -> None:
     data = bytearray(file.read_bytes())
     for at, new in changes:
         data[at % len(data) : at % len(data) + len(new)] = new
@@ -169,12 +167,12 @@ def test_bytes_that_a_disk_changed_are_refused_or_read(file: Path, changes: list
         assert store.all()
 
 
-def test_a_file_of_a_newer_version(file: Path) -> None:
+def test_refuses_a_file_of_a_newer_version(file: Path) -> None:
     changed(file, 1, lambda header: header.update(version=7))
     assert "line 1: the format has version 7, but this toolchain reads version 1" in refused(file)
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_refuses_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert "No such file" in refused(tmp_path / "nothing")
     assert "it is a folder" in refused(tmp_path)
 
@@ -206,7 +204,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("number", "change", "says"), DAMAGES, ids=[row[2] for row in DAMAGES])
-def test_a_damaged_line_is_named(
+def test_damaged_line_is_named(
     file: Path, number: int, change: Callable[[dict[str, Any]], object], says: str
 ) -> None:
     changed(file, number, change)
@@ -214,7 +212,7 @@ def test_a_damaged_line_is_named(
     assert f"line {number} is damaged: " in message and says in message, message
 
 
-def test_the_place_in_a_damaged_line_is_said_once(file: Path) -> None:
+def test_position_in_a_damaged_line_is_named_once(file: Path) -> None:
     lines = file.read_text().splitlines(keepends=True)
     at = lines[3].index('"triple"')
     lines[3] = lines[3][:at] + "?" + lines[3][at + 1 :]
@@ -224,7 +222,7 @@ def test_the_place_in_a_damaged_line_is_said_once(file: Path) -> None:
     assert "line 1" not in message and "column" not in message
 
 
-def test_lines_that_are_no_json(file: Path) -> None:
+def test_refuses_lines_that_are_not_json(file: Path) -> None:
     lines = file.read_text().splitlines(keepends=True)
     for bad in ("{", "[" * 100_000, "1" * 5000, '"text"', "\x1b[31m"):
         file.write_text("".join([*lines[:3], bad + "\n", *lines[4:]]))
@@ -261,7 +259,7 @@ RECORDS = st.builds(
 @pytest.mark.slow
 @settings(max_examples=20)
 @given(record=RECORDS, times=st.lists(_MS, min_size=1, max_size=4).map(tuple))
-def test_any_record_survives(tmp_path: Path, record: Record, times: tuple[float, ...]) -> None:
+def test_any_record_survives_a_file(tmp_path: Path, record: Record, times: tuple[float, ...]) -> None:
     path = tmp_path / "any"
     function = Function(record.function, record.key.workload, "f", "f")
     both = [replace(record, run_ms=times), replace(record, failure="timeout", run_ms=())]
@@ -280,7 +278,7 @@ with RecordStore(Path(sys.argv[1])) as store:
 
 
 @pytest.mark.slow
-def test_on_a_full_disk_nothing_is_imported(store: RecordStore, tmp_path: Path) -> None:
+def test_full_disk_imports_nothing(store: RecordStore, tmp_path: Path) -> None:
     for number in range(1, 200):
         put(store, float(number), payload="x" * 5000)
     file, other = tmp_path / "x.jsonl", tmp_path / "other.sqlite"
@@ -302,9 +300,7 @@ def test_on_a_full_disk_nothing_is_imported(store: RecordStore, tmp_path: Path) 
         assert imported.add_new(*read_records(file)) == 199
 
 
-def test_a_field_that_older_programs_refuse_is_written_only_if_it_has_a_value(
-    store: RecordStore, file: Path
-) -> None:
+def test_new_fields_are_written_only_with_a_value(store: RecordStore, file: Path) -> None:
     assert "conditions" not in file.read_text()
     assert {record.provenance.conditions for record in read_records(file)[1]} == {None}
     known = replace(PROVENANCE, conditions='{"others": 2}')
@@ -316,7 +312,7 @@ def test_a_field_that_older_programs_refuse_is_written_only_if_it_has_a_value(
     assert "line 7" in refused(file)
 
 
-def test_times_of_any_zone_are_compared_as_times(store: RecordStore, tmp_path: Path) -> None:
+def test_created_times_are_compared_across_time_zones(store: RecordStore, tmp_path: Path) -> None:
     put(store, 1.0, confirmed=True, created="2026-07-01T13:00:00.000+14:00")  # the evening before, in UTC
     put(store, 2.0, confirmed=True, created="20260701T000000+00:00")
     file = tmp_path / "zones.jsonl"
@@ -331,7 +327,7 @@ def test_times_of_any_zone_are_compared_as_times(store: RecordStore, tmp_path: P
     assert best is not None and best.best_ms == 2.0
 
 
-def test_a_number_too_large_for_json_is_refused(store: RecordStore, tmp_path: Path) -> None:
+def test_refuses_numbers_too_large_for_json(store: RecordStore, tmp_path: Path) -> None:
     """Python reads it as infinity, and the next export could not be imported."""
     put(store, 1.0, provenance=replace(PROVENANCE, temperature_c=41.5))
     file = tmp_path / "hot.jsonl"
@@ -342,26 +338,24 @@ def test_a_number_too_large_for_json_is_refused(store: RecordStore, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_two_imports_at_once_of_unnamed_runs_store_a_measurement_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_imports_store_a_measurement_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second import begins when the first has looked at what is stored."""
     path = tmp_path / "records.sqlite"
     with RecordStore(path) as first, RecordStore(path) as second, RecordStore(tmp_path / "from") as source:
         for number in range(3):
             put(source, 1.0 + number, digest=str(number))
-        functions, made = source.functions(), source.all()
-        other = [replace(each, provenance=replace(each.provenance, run="another")) for each in made]
+        functions, records = source.functions(), source.all()
+        other = [replace(record, provenance=replace(record.provenance, run="another")) for record in records]
         importing = threading.Thread(target=lambda: second.add_new(functions, other, of_any_run=False))
         look = first.all
 
         def look_and_let_the_other_begin() -> list[Record]:
-            found = look()
+            measurements = look()
             importing.start()
             importing.join(1.0)  # it waits for the transaction that it must not pass
-            return found
+            return measurements
 
         monkeypatch.setattr(first, "all", look_and_let_the_other_begin)
-        assert first.add_new(functions, made, of_any_run=False) == 3
+        assert first.add_new(functions, records, of_any_run=False) == 3
         importing.join()
         assert len(look()) == 3

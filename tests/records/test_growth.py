@@ -14,9 +14,9 @@ from tests.records.plans import Watched, ask_everything
 from tests.records.samples import KEY, PROVENANCE, put
 from toolchain.backends.table import BACKENDS
 from toolchain.records.database import INDEXES, INSERT_NEW, Selection
-from toolchain.records.distill import taken
+from toolchain.records.distill import used_records
 from toolchain.records.exchange import values_if_new
-from toolchain.records.sqlite.file import SqliteFile
+from toolchain.records.sqlite import SqliteFile
 from toolchain.records.store import RecordStore
 
 BUILDS = [build for offer in BACKENDS for build in offer.builds]
@@ -37,7 +37,7 @@ def fill(store: RecordStore, count: int = 70) -> None:
     put(store, 0.5, kind="cpu", run_ms=(), failure="wrong result", digest="never ran")
 
 
-def test_no_query_reads_records_that_it_does_not_need(tmp_path: Path) -> None:
+def test_queries_read_no_unneeded_records(tmp_path: Path) -> None:
     watched = Watched(SqliteFile(tmp_path / "records.sqlite"), "EXPLAIN QUERY PLAN")
     with RecordStore(watched) as store:
         fill(store)
@@ -57,24 +57,24 @@ def test_no_query_reads_records_that_it_does_not_need(tmp_path: Path) -> None:
     assert any(step.startswith("SEARCH records USING INDEX by_run (run=?)") for step in steps)
 
 
-def test_whether_a_measurement_is_there_is_found_without_reading_its_task(tmp_path: Path) -> None:
+def test_duplicate_check_uses_an_index(tmp_path: Path) -> None:
     """An import asks for each of its records, while every other process waits."""
     path = tmp_path / "records.sqlite"
     with RecordStore(path) as store:
         record = put(store, 1.0)
     with sqlite3.connect(path) as file:
-        asked = file.execute(f"EXPLAIN QUERY PLAN {INSERT_NEW}", values_if_new(record)).fetchall()
+        plan = file.execute(f"EXPLAIN QUERY PLAN {INSERT_NEW}", values_if_new(record)).fetchall()
     file.close()
-    assert any("USING INDEX by_measurement (digest=? AND workload=?" in str(row[-1]) for row in asked)
+    assert any("USING INDEX by_measurement (digest=? AND workload=?" in str(row[-1]) for row in plan)
 
 
-def test_the_best_are_found_behind_many_that_builds_cannot_take(store: RecordStore) -> None:
+def test_best_is_found_behind_many_unusable_records(store: RecordStore) -> None:
     fill(store)
-    chosen = {(each.record.best_ms, each.options) for each in taken(store, BUILDS)}
+    chosen = {(entry.record.best_ms, entry.options) for entry in used_records(store, BUILDS)}
     assert chosen == {(1.0, ("",)), (70.0, ("--winograd off",))}
 
 
-def test_the_best_among_groups_are_in_the_order_of_preference(store: RecordStore) -> None:
+def test_best_across_groups_follow_the_rank(store: RecordStore) -> None:
     """What a run left out makes a group of its own, and so does each kind; a build takes from several."""
     off = replace(PROVENANCE, excluded="winograd")
     confirmed = put(
@@ -86,7 +86,7 @@ def test_the_best_among_groups_are_in_the_order_of_preference(store: RecordStore
     without = put(store, 2.0, kind="cpu", payload=DIRECT, provenance=off)
     put(store, 1.0, kind="cpu", payload=DIRECT, provenance=replace(off, modelled=True))
     other = put(store, 9.0, key=replace(KEY, threads=1))
-    chosen = {each.record.digest: each.options for each in taken(store, BUILDS)}
+    chosen = {entry.record.digest: entry.options for entry in used_records(store, BUILDS)}
     assert chosen == {
         every.digest: ("",),
         without.digest: ("--winograd off",),
@@ -98,7 +98,7 @@ def test_the_best_among_groups_are_in_the_order_of_preference(store: RecordStore
         assert best is None or build.options in chosen[best.digest]
 
 
-def test_the_newest_come_in_pages_that_are_read_when_they_are_needed(store: RecordStore) -> None:
+def test_newest_reads_pages_lazily(store: RecordStore) -> None:
     fill(store, 200)
     late = put(
         store, 500.0, created="2025-01-01T00:00:00.000+00:00"
@@ -126,9 +126,7 @@ def test_the_newest_come_in_pages_that_are_read_when_they_are_needed(store: Reco
         (Selection(since="2026-02-01T00:00:00.000+00:00"), 1),
     ],
 )
-def test_a_selection_means_the_same_to_the_database(
-    store: RecordStore, selection: Selection, count: int
-) -> None:
+def test_selection_in_sql_matches_python(store: RecordStore, selection: Selection, count: int) -> None:
     put(store, 1.0, created="2026-01-01T00:00:00.000+00:00")
     put(store, 2.0, created="2026-01-02T00:00:00.000+00:00", provenance=replace(PROVENANCE, board="desk"))
     key = replace(KEY, workload="abcd" * 4)
@@ -139,12 +137,12 @@ def test_a_selection_means_the_same_to_the_database(
         function=store.add_function(key.workload, "dense", "x"),
         created="2026-02-02T00:00:00.000+00:00",
     )
-    found = list(store.newest(selection))
-    assert len(found) == store.count(selection) == count
-    assert set(found) == {record for record in store.all() if record in selection}
+    selected = list(store.newest(selection))
+    assert len(selected) == store.count(selection) == count
+    assert set(selected) == {record for record in store.all() if record in selection}
 
 
-def test_a_store_from_before_gets_the_indexes_and_stays_readable_to_others(tmp_path: Path) -> None:
+def test_older_store_gets_indexes_and_stays_readable(tmp_path: Path) -> None:
     path = tmp_path / "records.sqlite"
     with RecordStore(path) as store:
         fill(store)
@@ -155,11 +153,11 @@ def test_a_store_from_before_gets_the_indexes_and_stays_readable_to_others(tmp_p
     db.execute("CREATE INDEX by_key ON records (workload, triple)")
     db.commit()
     db.close()
-    said: list[str] = []
+    messages: list[str] = []
     with RecordStore(SqliteFile(path, read_only=True)) as store:
         assert [record.best_ms for record in islice(store.newest(), 3)] == [None, 70.0, 69.0], "but slower"
-    with RecordStore(SqliteFile(path, tell=said.append)) as store:
-        assert store.all() == before and said == [], "it is small: nobody waits"
+    with RecordStore(SqliteFile(path, notify=messages.append)) as store:
+        assert store.all() == before and messages == [], "it is small: nobody waits"
     db = sqlite3.connect(path)
     indexes = {
         name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE INDEX%'")
@@ -169,17 +167,15 @@ def test_a_store_from_before_gets_the_indexes_and_stays_readable_to_others(tmp_p
     db.close()
 
 
-def test_of_a_large_store_it_is_told_why_that_takes_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from toolchain.records.sqlite import file as schema
+def test_indexing_a_large_store_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolchain.records import sqlite as schema
 
     with RecordStore(tmp_path / "records.sqlite") as store:
         fill(store, 3)
         store._database.run("DROP INDEX by_run")
     monkeypatch.setattr(schema, "_LARGE", 100)
-    said: list[str] = []
-    SqliteFile(tmp_path / "records.sqlite", tell=said.append).close()
-    assert len(said) == 1 and "creating indexes in" in said[0] and "may take a minute" in said[0]
-    SqliteFile(tmp_path / "records.sqlite", tell=said.append).close()
-    assert len(said) == 1
+    messages: list[str] = []
+    SqliteFile(tmp_path / "records.sqlite", notify=messages.append).close()
+    assert len(messages) == 1 and "creating indexes in" in messages[0] and "may take a minute" in messages[0]
+    SqliteFile(tmp_path / "records.sqlite", notify=messages.append).close()
+    assert len(messages) == 1

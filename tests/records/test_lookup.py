@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Iterator[RecordStore]:
         yield store
 
 
-def test_nothing(store: RecordStore) -> None:
+def test_empty_store_has_no_hit(store: RecordStore) -> None:
     assert lookup(store, KEY, KINDS) is None
 
 
@@ -41,7 +41,7 @@ def test_an_exact_record_wins_over_faster_ones(store: RecordStore) -> None:
     assert (hit.record, hit.how, hit.shipped, hit.definition) == (exact, "exact", False, "{}")
 
 
-def test_then_another_cpu_or_threads_of_level_and_class(store: RecordStore) -> None:
+def test_second_choice_is_another_cpu_or_thread_count(store: RecordStore) -> None:
     near = put(store, 9.0, key=OTHER_THREADS)  # the same cpu is nearer than the same threads
     put(store, 8.0, key=OTHER_CPU)
     put(store, 1.0, key=LOWER)
@@ -50,9 +50,7 @@ def test_then_another_cpu_or_threads_of_level_and_class(store: RecordStore) -> N
     assert (hit.record, hit.how) == (near, "other-cpu-or-threads")
 
 
-def test_a_record_that_is_just_being_removed_is_passed_over(
-    store: RecordStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_record_removed_meanwhile_is_skipped(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """By another process, between two questions of this one."""
     near = put(store, 9.0, key=OTHER_THREADS, function=store.add_function(KEY.workload, "matmul", "other"))
     exact = put(store, 1.0)
@@ -70,7 +68,7 @@ def test_a_record_that_is_just_being_removed_is_passed_over(
     assert hit is not None and (hit.record, hit.definition) == (near, "other")
 
 
-def test_then_the_nearest_lower_level(store: RecordStore) -> None:
+def test_third_choice_is_the_nearest_lower_level(store: RecordStore) -> None:
     put(store, 1.0, key=LOWEST)
     near = put(store, 9.0, key=LOWER)
     put(store, 0.1, key=HIGHER)
@@ -89,12 +87,12 @@ def test_then_the_nearest_lower_level(store: RecordStore) -> None:
         replace(KEY, device="opencl:Mali-T860"),
     ],
 )
-def test_what_does_not_apply(store: RecordStore, key: RecordKey) -> None:
+def test_records_that_do_not_apply(store: RecordStore, key: RecordKey) -> None:
     put(store, 1.0, key=key)
     assert lookup(store, KEY, KINDS) is None
 
 
-def test_emulated_boards_and_real_ones_never_answer_for_each_other(store: RecordStore) -> None:
+def test_emulated_and_real_boards_share_no_records(store: RecordStore) -> None:
     emulated = replace(KEY, board_class="x86_64+emulated")
     put(store, 1.0)
     put(store, 1.0, key=LOWER)
@@ -103,7 +101,7 @@ def test_emulated_boards_and_real_ones_never_answer_for_each_other(store: Record
     assert lookup(store, emulated, KINDS).record == record
 
 
-def test_a_device_never_answers_for_another(store: RecordStore) -> None:
+def test_devices_share_no_records(store: RecordStore) -> None:
     mali, jetson = replace(KEY, device="opencl:Mali-T860"), replace(KEY, device="cuda:sm_87")
     put(store, 1.0)
     put(store, 1.0, key=LOWER)
@@ -118,16 +116,16 @@ def test_a_device_never_answers_for_another(store: RecordStore) -> None:
 MODELLED = replace(PROVENANCE, board="mali-model", modelled=True)
 
 
-def test_a_model_is_an_answer_where_nothing_was_measured(store: RecordStore) -> None:
-    said = put(store, 1.0, provenance=MODELLED)
-    assert lookup(store, KEY, KINDS).record == said
+def test_modelled_record_is_used_without_a_measured_one(store: RecordStore) -> None:
+    modelled = put(store, 1.0, provenance=MODELLED)
+    assert lookup(store, KEY, KINDS).record == modelled
     far = put(store, 9.0, key=OTHER_THREADS)
     assert lookup(store, KEY, KINDS).record == far, "it is slower, and of other threads; but it was measured"
     exact = put(store, 7.0)
     assert lookup(store, KEY, KINDS).record == exact
 
 
-def test_what_the_project_measured_stands_before_a_users_model(store: RecordStore, tmp_path: Path) -> None:
+def test_shipped_measurement_wins_over_the_users_model(store: RecordStore, tmp_path: Path) -> None:
     def shipped(name: str, **changes: object) -> Path:
         path = tmp_path / f"{name}.jsonl"
         with RecordStore(tmp_path / f"{name}.sqlite") as maker:
@@ -137,15 +135,15 @@ def test_what_the_project_measured_stands_before_a_users_model(store: RecordStor
 
     measured, modelled = shipped("measured"), shipped("modelled", provenance=MODELLED)
     assert lookup(store, KEY, KINDS, shipped=modelled).shipped
-    own = put(store, 1.0, provenance=MODELLED)
-    assert lookup(store, KEY, KINDS, shipped=modelled).record == own
+    users_record = put(store, 1.0, provenance=MODELLED)
+    assert lookup(store, KEY, KINDS, shipped=modelled).record == users_record
     hit = lookup(store, KEY, KINDS, shipped=measured)
     assert hit.shipped and hit.record.best_ms == 5.0
     real = put(store, 8.0)
     assert lookup(store, KEY, KINDS, shipped=measured).record == real
 
 
-def test_where_the_best_cannot_be_used_the_next_best_is_asked(store: RecordStore) -> None:
+def test_next_best_is_tried_if_the_best_is_unusable(store: RecordStore) -> None:
     confirmed = put(store, 3.0, payload="winograd", confirmed=True)
     slow = put(store, 5.0, payload="direct", digest="slow")
     fast = put(store, 4.0, payload="direct", digest="fast")
@@ -165,16 +163,19 @@ def test_where_the_best_cannot_be_used_the_next_best_is_asked(store: RecordStore
     assert lookup(store, KEY, KINDS, usable=direct).record == again
 
 
-def test_other_kinds_are_not_read(store: RecordStore) -> None:
+def test_other_kinds_are_ignored(store: RecordStore) -> None:
     put(store, 1.0, kind="cpu", payload="not for us")
     record = put(store, 2.0)
-    seen = []
-    assert lookup(store, KEY, KINDS, usable=lambda found: not seen.append(found)).record == record
-    assert seen == [record]
+    offered = []
+    assert (
+        lookup(store, KEY, KINDS, usable=lambda record_offered: not offered.append(record_offered)).record
+        == record
+    )
+    assert offered == [record]
 
 
 @given(st.sampled_from(LEVELS), st.sampled_from(LEVELS), st.sampled_from(LEVELS))
-def test_levels_are_an_order(a: str, b: str, c: str) -> None:
+def test_levels_are_ordered(a: str, b: str, c: str) -> None:
     assert level_rank(a, a) is not None
     if level_rank(a, b) is not None and level_rank(b, a) is not None:
         assert a == b
@@ -182,7 +183,7 @@ def test_levels_are_an_order(a: str, b: str, c: str) -> None:
         assert level_rank(a, c) <= level_rank(b, c) <= level_rank(c, c)
 
 
-def test_features_are_needed() -> None:
+def test_features_are_required() -> None:
     assert level_rank("neon", "neon+dotprod") is not None
     assert level_rank("neon+dotprod", "neon") is None
     assert level_rank("neon", "x86-64") is None

@@ -17,7 +17,7 @@ def store(tmp_path: Path) -> Iterator[RecordStore]:
         yield store
 
 
-def test_a_selection(store: RecordStore) -> None:
+def test_selection_criteria(store: RecordStore) -> None:
     record = put(store, 1.0)
     assert record in Selection()
     assert record in Selection(tasks=("ffff", "00ff"), classes=("x86_64",), kinds=("metaschedule",))

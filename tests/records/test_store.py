@@ -15,8 +15,7 @@ import pytest
 from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.records.database import Selection
-from toolchain.records.distill import BuildVariant, distill, taken
-from toolchain.records.repair import repair, skipped
+from toolchain.records.distill import BuildVariant, distill, repair, unreadable_warning, used_records
 from toolchain.records.store import RecordStore, anything
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +27,7 @@ def store(tmp_path: Path) -> Iterator[RecordStore]:
         yield store
 
 
-def test_the_fastest_record_comes_back_as_it_was_put(store: RecordStore) -> None:
+def test_best_is_the_fastest_record(store: RecordStore) -> None:
     put(store, 2.0)
     fastest = put(store, 1.0, run_ms=(0.5, 1.5), payload='{"trace": ["ü"]}')
     put(store, 3.0)
@@ -39,7 +38,7 @@ def test_the_fastest_record_comes_back_as_it_was_put(store: RecordStore) -> None
     assert len(store.all()) == 4
 
 
-def test_kinds_are_the_backends_own(store: RecordStore) -> None:
+def test_best_considers_the_given_kinds(store: RecordStore) -> None:
     toy = put(store, 2.0, kind="toy", payload="3 knobs", key=replace(KEY, device="toy:numpy"))
     put(store, 1.0)
     assert store.best(toy.key, ("toy",)) == toy
@@ -48,7 +47,7 @@ def test_kinds_are_the_backends_own(store: RecordStore) -> None:
     assert store.best(KEY, ("toy",)) is None
 
 
-def test_the_newest_of_some_kinds_come_first(store: RecordStore) -> None:
+def test_newest_filters_by_kind(store: RecordStore) -> None:
     old, toy, failed = (
         put(store, 2.0),
         put(store, 1.0, kind="toy"),
@@ -59,7 +58,7 @@ def test_the_newest_of_some_kinds_come_first(store: RecordStore) -> None:
     assert list(store.newest(Selection(kinds=("other",)))) == []
 
 
-def test_what_was_measured_stands_before_what_a_model_said(store: RecordStore) -> None:
+def test_measured_wins_over_modelled(store: RecordStore) -> None:
     model = replace(PROVENANCE, modelled=True)
     fast = put(store, 1.0, provenance=model, confirmed=True)
     assert store.best(KEY, KINDS) == fast and fast.provenance.modelled
@@ -67,12 +66,12 @@ def test_what_was_measured_stands_before_what_a_model_said(store: RecordStore) -
     assert store.best(KEY, KINDS) == measured
 
 
-def test_a_definition_is_any_text(store: RecordStore) -> None:
+def test_definition_can_be_any_text(store: RecordStore) -> None:
     text = "y = a·b  # not JSON\n"
     assert store.definition(store.add_function("1" * 16, "dot", text)) == text
 
 
-def test_another_process_finds_it(store: RecordStore) -> None:
+def test_another_process_sees_the_record(store: RecordStore) -> None:
     record = put(store, 2.0)
     with RecordStore(Path(store.name)) as other:
         assert other.best(KEY, KINDS) == record
@@ -86,7 +85,7 @@ def test_failures_keep_their_class_and_are_never_best(store: RecordStore) -> Non
     assert store.measured(KEY) == {"a", "b", "c"}  # an upload that failed says nothing about d
 
 
-def test_what_was_found_to_be_wrong_is_never_best_again(store: RecordStore) -> None:
+def test_refuted_candidate_is_never_best(store: RecordStore) -> None:
     put(store, 1.0, digest="fast")
     right = put(store, 2.0, digest="slow")
     put(store, 1.0, digest="fast", run_ms=(), failure="wrong result")
@@ -98,7 +97,7 @@ def test_what_was_found_to_be_wrong_is_never_best_again(store: RecordStore) -> N
 
 
 @pytest.mark.parametrize("ms", [-1.0, 0.0, 5e-324, 1e-300, 9.9e-7, float("nan"), float("inf"), 1e300])
-def test_a_time_that_cannot_be_is_no_record(store: RecordStore, ms: float) -> None:
+def test_refuses_impossible_times(store: RecordStore, ms: float) -> None:
     put(store, 2.0)
     with pytest.raises(CheckError, match=r"board local reported an impossible time: .* ms"):
         put(store, 1.0, run_ms=(0.5, ms))
@@ -108,7 +107,7 @@ def test_a_time_that_cannot_be_is_no_record(store: RecordStore, ms: float) -> No
 
 
 @pytest.mark.parametrize("ms", [-1.0, 0.0, 1e-300, float("inf")])
-def test_a_time_that_an_earlier_version_believed_is_left_alone(store: RecordStore, ms: float) -> None:
+def test_impossible_times_of_earlier_versions_are_ignored(store: RecordStore, ms: float) -> None:
     good, bad = put(store, 2.0), put(store, 3.0)
     with sqlite3.connect(Path(store.name)) as db:
         db.execute("UPDATE records SET best_ms=?, run_ms=? WHERE digest=?", (ms, f"[{ms}]", bad.digest))
@@ -118,17 +117,17 @@ def test_a_time_that_an_earlier_version_believed_is_left_alone(store: RecordStor
 
 
 @pytest.mark.parametrize("text", ["abc", "5", "[]", "[null]", '["1"]', "[-1.0, 5.0]", "[" * 5000])
-def test_a_row_with_times_of_another_form_is_skipped_and_named(store: RecordStore, text: str) -> None:
+def test_row_with_malformed_times_is_skipped_and_named(store: RecordStore, text: str) -> None:
     put(store, 1.0, digest="bad")
     good = put(store, 2.0)
     with sqlite3.connect(Path(store.name)) as db:
         db.execute("UPDATE records SET run_ms=? WHERE digest='bad'", (text,))
     assert store.best(KEY, KINDS) == good
     assert store.bests(KEY, KINDS) == store.all() == list(store.newest()) == [good]
-    chosen = [(each.number, each.record) for each in taken(store, [BuildVariant(KINDS, anything)])]
+    chosen = [(entry.number, entry.record) for entry in used_records(store, [BuildVariant(KINDS, anything)])]
     assert chosen == [(2, good)], "the first of its group is behind one that is unreadable"
     assert list(store.unreadable) == [1]
-    says = skipped(store)
+    says = unreadable_warning(store)
     assert says is not None and says.startswith(f"skipped 1 unreadable record of {store.name}: row 1: ")
     assert store.unreadable[1].startswith("a record must have either times" if text == "[]" else "run_ms: ")
     assert "`toolchain records repair` removes them" in says
@@ -146,9 +145,7 @@ def test_a_row_with_times_of_another_form_is_skipped_and_named(store: RecordStor
         ("governor", "CAST(x'70ff' AS TEXT)"),
     ],
 )
-def test_a_row_with_a_column_of_another_type_is_skipped_and_named(
-    store: RecordStore, column: str, value: object
-) -> None:
+def test_row_with_a_column_of_another_type_is_skipped(store: RecordStore, column: str, value: object) -> None:
     put(store, 1.0, digest="bad")
     good = put(store, 2.0)
     with sqlite3.connect(Path(store.name)) as db:
@@ -161,7 +158,7 @@ def test_a_row_with_a_column_of_another_type_is_skipped_and_named(
     assert column in store.unreadable[1]
 
 
-def test_a_repair_removes_what_cannot_be_read_and_nothing_else(store: RecordStore) -> None:
+def test_repair_removes_only_unreadable_rows(store: RecordStore) -> None:
     for ms in (1.0, 2.0, 3.0, 4.0):
         put(store, ms)
     put(store, 5.0, run_ms=(), failure="build")
@@ -175,10 +172,10 @@ def test_a_repair_removes_what_cannot_be_read_and_nothing_else(store: RecordStor
     assert list(repair(store)) == [2, 3]
     assert sorted(store.numbers(failures=True)) == [1, 4, 5]
     with RecordStore(Path(store.name)) as again:
-        assert repair(again) == {} and skipped(again) is None
+        assert repair(again) == {} and unreadable_warning(again) is None
 
 
-def test_a_record_whose_function_is_lost_is_a_damaged_store(store: RecordStore) -> None:
+def test_record_without_its_function_means_a_damaged_store(store: RecordStore) -> None:
     record = put(store, 2.0)
     with sqlite3.connect(Path(store.name)) as db:
         db.execute("DELETE FROM functions")
@@ -186,26 +183,26 @@ def test_a_record_whose_function_is_lost_is_a_damaged_store(store: RecordStore) 
         store.definition(record.function)
 
 
-def test_sqlites_words_about_a_damaged_table_need_not_be_text(store: RecordStore) -> None:
+def test_sqlite_errors_that_are_not_utf8(store: RecordStore) -> None:
     put(store, 2.0)
     store.close()
     data = Path(store.name).read_bytes()
-    named, made = b"tablefunctionsfunctions", b"CREATE TABLE functions"
-    assert named in data and made in data
-    data = data.replace(named, b"table\xff\x81nctionsfunctions").replace(made, b"CREATE NOTHING of this")
+    named, statement = b"tablefunctionsfunctions", b"CREATE TABLE functions"
+    assert named in data and statement in data
+    data = data.replace(named, b"table\xff\x81nctionsfunctions").replace(statement, b"CREATE NOTHING of this")
     Path(store.name).write_bytes(data)
     with pytest.raises(UsageError, match="its tables are damaged"):
         RecordStore(Path(store.name))
 
 
-def test_measured_is_per_key(store: RecordStore) -> None:
+def test_measured_digests_are_per_key(store: RecordStore) -> None:
     put(store, 2.0, digest="a")
     assert store.measured(KEY) == {"a"}
     assert store.measured(replace(KEY, board_class="x86_64+emulated")) == set()
     assert store.measured(replace(KEY, device="cuda:sm_87")) == set()
 
 
-def test_the_winning_default_counts_as_a_record_but_is_no_trace(store: RecordStore) -> None:
+def test_default_that_won_is_a_record(store: RecordStore) -> None:
     put(store, 2.0)
     put(store, 1.0, kind="default", payload="")
     assert store.best(KEY, KINDS).kind == "default"
@@ -213,13 +210,13 @@ def test_the_winning_default_counts_as_a_record_but_is_no_trace(store: RecordSto
     assert best is not None and best.best_ms == 2.0
 
 
-def test_a_record_of_an_unknown_function_is_refused(store: RecordStore) -> None:
+def test_refuses_a_record_of_an_unknown_function(store: RecordStore) -> None:
     record = put(store, 1.0)
     with pytest.raises(ToolchainError, match="FOREIGN KEY"):
         store.add(replace(record, function="nowhere"))
 
 
-def test_not_a_database(tmp_path: Path) -> None:
+def test_refuses_a_file_that_is_not_a_database(tmp_path: Path) -> None:
     path = tmp_path / "records.sqlite"
     path.write_bytes(b"these are not records, whatever the name says" * 100)
     with pytest.raises(UsageError, match="cannot be read") as caught:
@@ -240,7 +237,7 @@ def test_a_damaged_page(store: RecordStore) -> None:
         damaged.all()
 
 
-def test_another_programs_database(tmp_path: Path) -> None:
+def test_refuses_another_programs_database(tmp_path: Path) -> None:
     path = tmp_path / "bookmarks.sqlite"
     db = sqlite3.connect(path)
     db.execute("CREATE TABLE bookmarks (url)")
@@ -270,7 +267,7 @@ def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
     assert "TOOLCHAIN_DATA_DIR names the folder" in caught.value.hint
 
 
-def test_the_shipped_file_needs_no_writable_folder(store: RecordStore) -> None:
+def test_immutable_file_needs_no_writable_folder(store: RecordStore) -> None:
     record = put(store, 1.0)
     store.close()
     before = sorted(path.name for path in Path(store.name).parent.iterdir())
@@ -306,12 +303,12 @@ def test_a_kill_loses_at_most_the_record_in_flight(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
     ) as writer:
-        said = [writer.stdout.readline() for _ in range(20)]
+        lines = [writer.stdout.readline() for _ in range(20)]
         writer.send_signal(signal.SIGKILL)
-        said += writer.stdout.readlines()
+        lines += writer.stdout.readlines()
     with RecordStore(path) as store:
-        assert len(said) <= len(store.all()) <= len(said) + 1
-        assert {f"digest-{line.strip()}" for line in said} <= store.measured(KEY)
+        assert len(lines) <= len(store.all()) <= len(lines) + 1
+        assert {f"digest-{line.strip()}" for line in lines} <= store.measured(KEY)
 
 
 @pytest.mark.slow

@@ -90,11 +90,11 @@ def page_of(document: Acceptance) -> str:
     return acceptance_page(document.model_dump(mode="json"))
 
 
-def test_it_shows_what_was_found() -> None:
+def test_page_shows_the_findings() -> None:
     html = page_of(whole())
     assert_stands_alone(html, figures=1)
     text = Page(html).text
-    for shown in (
+    for shown_text in (
         "rk3399: what its class promises",
         "no time left",
         "1.00e-05",
@@ -104,11 +104,11 @@ def test_it_shows_what_was_found() -> None:
         "1.50×",  # noqa: RUF001 (as the page has it)
         "1.50",
     ):
-        assert shown in text, shown
+        assert shown_text in text, shown_text
     assert "emulated" not in text and "simulated" in text  # its OpenCL device is a CPU
 
 
-def test_an_emulated_board_is_called_so_everywhere() -> None:
+def test_emulated_board_is_marked_everywhere() -> None:
     html = page_of(whole(emulated=True))
     assert_stands_alone(html, figures=0)
     text = Page(html).text
@@ -123,7 +123,7 @@ def test_an_emulated_board_is_called_so_everywhere() -> None:
     assert text.count("cpu (emulated)") >= 6
 
 
-def test_a_document_without_steps_has_a_page() -> None:
+def test_document_without_steps() -> None:
     Page(page_of(document()))
 
 

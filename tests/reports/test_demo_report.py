@@ -16,8 +16,7 @@ import pytest
 from tests.reports.pages import Page, assert_stands_alone
 from tests.reports.sample import report
 from toolchain.errors import ToolchainError
-from toolchain.reports.charts import latencies, operators, tuning_curves
-from toolchain.reports.curves import curves
+from toolchain.reports.charts import best_curves, latencies, operators, tuning_curves
 from toolchain.reports.demo import demo_page, write_demo_report
 
 pytestmark = pytest.mark.slow
@@ -30,28 +29,36 @@ def html() -> str:
     return demo_page(report())
 
 
-def test_the_page_stands_alone(html: str) -> None:
+def test_page_is_self_contained(html: str) -> None:
     assert_stands_alone(html, figures=3)
 
 
-def test_it_shows_what_the_run_found(html: str) -> None:
+def test_page_shows_the_runs_results(html: str) -> None:
     text = Page(html).text
-    for shown in ("passed", "aarch64", "4 / 28", "rk3399-emulated", "zoo:mobilenet", "3.40e-06", "[0, 417]"):
-        assert shown in text
+    for shown_text in (
+        "passed",
+        "aarch64",
+        "4 / 28",
+        "rk3399-emulated",
+        "zoo:mobilenet",
+        "3.40e-06",
+        "[0, 417]",
+    ):
+        assert shown_text in text
     assert "emulated: times say nothing about silicon" in text
     for axis in ("latency [ms]", "time per inference [ms]", "time / default; line: best so far"):
         assert axis in text
     assert "0.27.0.post1" in text
 
 
-def test_a_real_board_has_no_warning_of_emulation_and_a_failure_is_told() -> None:
+def test_real_board_without_emulation_warning() -> None:
     base = report()
     text = Page(demo_page(report(emulated=False, verify={**base.verify, "passed": False}))).text
     assert "emulated: times" not in text
     assert "✗ failed" in text
 
 
-def test_names_are_text_never_markup_nor_formulas() -> None:
+def test_names_are_escaped() -> None:
     bad = '<script>alert("x")</script> $\\frac{a}$ & '
     base = report()
     tune = {**base.tune, "tasks": [{**task, "name": bad} for task in base.tune["tasks"]]}
@@ -93,7 +100,7 @@ def nan_output(base: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("change", "figures", "said"),
+    ("change", "figures", "texts"),
     [
         (no_tasks, 2, ["0 trials", "no task was tuned"]),
         (all_failed, 3, ["64 trials"]),
@@ -101,13 +108,11 @@ def nan_output(base: Any) -> dict[str, Any]:
         (nan_output, 3, ["✗ failed", "the board's value at [0, 1] is nan"]),
     ],
 )
-def test_runs_that_found_less_have_a_page_of_what_there_is(
-    change: Any, figures: int, said: list[str]
-) -> None:
+def test_incomplete_runs_have_a_page(change: Any, figures: int, texts: list[str]) -> None:
     html = demo_page(report(**change(report())))
     assert_stands_alone(html, figures)
     text = Page(html).text
-    assert all(words in text for words in said)
+    assert all(words in text for words in texts)
     assert "None" not in text and "nan ms" not in text
 
 
@@ -120,15 +125,15 @@ def test_runs_that_found_less_have_a_page_of_what_there_is(
         ([1.0, 2.0, 90000.0], "2.000 ms", "81.00 s"),
     ],
 )
-def test_few_or_equal_latencies_are_drawn(times: list[float], p50: str, p95: str) -> None:
+def test_plots_few_or_equal_latencies(times: list[float], p50: str, p95: str) -> None:
     drawn = ElementTree.fromstring(latencies(times))  # noqa: S314 (we wrote it)
-    texts = [each.text for each in drawn.iter()]
+    texts = [node.text for node in drawn.iter()]
     assert {f"p50 {p50}", f"p95 {p95}", f"latency [{p50.split()[1]}]", "runs"} <= set(texts)
-    marks = [each for each in drawn.iter() if each.tag.endswith("circle")]
+    marks = [node for node in drawn.iter() if node.tag.endswith("circle")]
     assert len(marks) >= len(times)
 
 
-def test_many_runs_tasks_and_operators_stay_readable_and_small() -> None:
+def test_large_runs_stay_small() -> None:
     many = report(count=30, rounds=64, runs=10_000)
     page = demo_page(many)
     assert len(page) < 1_000_000
@@ -137,7 +142,7 @@ def test_many_runs_tasks_and_operators_stay_readable_and_small() -> None:
     assert "8 more" in operators(many.bench["operators"])
 
 
-def test_curves_fall_from_the_default_and_know_their_failures() -> None:
+def test_curves_of_best_times() -> None:
     tasks = [
         {"id": "a", "name": "conv", "default_ms": 10.0},
         {"id": "b", "name": "dense", "default_ms": 2.0},
@@ -145,7 +150,7 @@ def test_curves_fall_from_the_default_and_know_their_failures() -> None:
     ]
     measured = [("a", 12.0), ("b", None), ("a", 5.0), ("b", 1.0), ("a", 8.0), ("c", 1.0), ("gone", 1.0)]
     trials = [{"task": task, "trial": n, "ms": ms, "failure": None} for n, (task, ms) in enumerate(measured)]
-    conv, dense, pool = curves(tasks, trials)
+    conv, dense, pool = best_curves(tasks, trials)
     assert (conv.relative, conv.failed) == ((1.0, 0.5, 0.5), ())
     assert (dense.relative, dense.failed) == ((1.0, 0.5), (1,))
     assert (conv.trials, dense.trials) == ((1.2, 0.5, 0.8), (None, 0.5))
@@ -154,7 +159,7 @@ def test_curves_fall_from_the_default_and_know_their_failures() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_findings_give_the_same_bytes_in_every_process(html: str, tmp_path: Path) -> None:
+def test_page_is_reproducible(html: str, tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from tests.reports.sample import report\n"
         "from toolchain.reports.demo import write_demo_report\n"
@@ -171,7 +176,7 @@ def test_the_same_findings_give_the_same_bytes_in_every_process(html: str, tmp_p
     assert stat.S_IMODE((tmp_path / "there.html").stat().st_mode) & 0o600 == 0o600
 
 
-def test_a_full_disk_leaves_nothing_and_is_told(tmp_path: Path) -> None:
+def test_full_disk_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "folder").write_text("a file where a folder is wanted")
     with pytest.raises(ToolchainError, match="cannot write"):
         write_demo_report(tmp_path / "folder" / "report.html", report())
@@ -183,7 +188,7 @@ def test_templates_are_imported_when_a_page_is_made() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
 
 
-def test_names_are_shown_and_not_obeyed() -> None:
+def test_control_characters_in_names_are_escaped() -> None:
     evil = "a\x1b[31m\u202e\x07<b>"
     sample = report(board=evil, model=evil, machine=evil)
     for task in sample.tune["tasks"]:

@@ -12,11 +12,11 @@ from tests.reports.pages import Page, assert_stands_alone
 from tests.reports.sample import report
 from tests.reports.tuned import NAMES, WEIGHTS, records
 from tests.ui.browser import Tab, browser
-from toolchain.reports.acceptance_charts import predicted_and_measured
+from toolchain.reports.acceptance import predicted_and_measured
 from toolchain.reports.charts import latencies, operators
 from toolchain.reports.demo import demo_page
 from toolchain.reports.figures import ROWS, Figure, linear, logarithmic
-from toolchain.reports.rollout_charts import boards_by_state, latency_boxes
+from toolchain.reports.rollout import boards_by_state, latency_boxes
 from toolchain.reports.runs import read_run
 from toolchain.reports.tuning import tuning_page
 
@@ -48,7 +48,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "whole", "labels"),
+    ("low", "high", "integers", "labels"),
     [
         (0, 16.24, True, ["0", "2", "4", "6", "8", "10", "12", "14", "16"]),
         (0.5, 1.5, True, ["1"]),
@@ -58,8 +58,8 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
         (-1, 1, False, ["-1.00", "-0.75", "-0.50", "-0.25", "0.00", "0.25", "0.50", "0.75", "1.00"]),
     ],
 )
-def test_ticks_are_round(low: float, high: float, whole: bool, labels: list[str]) -> None:
-    assert [label for _, label in linear(low, high, whole=whole).ticks] == labels
+def test_ticks_are_round(low: float, high: float, integers: bool, labels: list[str]) -> None:
+    assert [label for _, label in linear(low, high, integers=integers).ticks] == labels
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ def test_logarithmic_ticks_are_decades_or_between(low: float, high: float, label
 
 
 @pytest.mark.parametrize("axis", [linear(1, 2), logarithmic(1, 2)])
-def test_values_beyond_an_axis_are_drawn_at_its_end(axis: Any) -> None:
+def test_values_beyond_an_axis_are_clipped(axis: Any) -> None:
     assert [axis.share(value) for value in (-5, 0, 1, 2, 9)] == [0, 0, 0, 1, 1]
 
 
-def test_a_figure_is_described_to_those_who_hear_it() -> None:
+def test_figure_has_an_accessible_description() -> None:
     html = latencies([5.0, 6.0, 7.0])
     for element in (
         '<title id="latencies-title">Latency of each run and its distribution</title>',
@@ -93,7 +93,7 @@ def test_a_figure_is_described_to_those_who_hear_it() -> None:
         assert element in html
 
 
-def test_hostile_names_are_text() -> None:
+def test_hostile_names_are_escaped() -> None:
     chart = Figure("f", HOSTILE, HOSTILE, 50, above=HOSTILE)
     chart.plot(linear(0, 1), ROWS, HOSTILE).row(0, HOSTILE * 3)
     chart.explain("line", "var(--ink)", HOSTILE)
@@ -117,9 +117,9 @@ def test_hostile_names_are_text() -> None:
         ({"works": [3, 4], "rolled back": [0, 1]}, ["7", "1", "boards; the paler, the later the phase"]),
     ],
 )
-def test_boards_are_counted_behind_their_bars(counts: Any, texts: list[str]) -> None:
+def test_bars_have_counts(counts: Any, texts: list[str]) -> None:
     text = Page(boards_by_state(counts, frozenset({"works"}))).text
-    assert all(each in text for each in texts)
+    assert all(label in text for label in texts)
 
 
 def test_phases_without_times_have_no_box() -> None:
@@ -158,7 +158,7 @@ def _pages() -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1100])
 @pytest.mark.parametrize("name", ["demo", "many", "few", "tuning", "others"])
-def test_labels_keep_clear_of_each_other(tab: Tab, tmp_path: Path, name: str, width: int) -> None:
+def test_labels_do_not_overlap(tab: Tab, tmp_path: Path, name: str, width: int) -> None:
     html = _pages()[name]
     assert_stands_alone(html, html.count("<figure>"))
     (tmp_path / "page.html").write_text(html)
@@ -170,7 +170,7 @@ def test_labels_keep_clear_of_each_other(tab: Tab, tmp_path: Path, name: str, wi
 
 
 @pytest.mark.slow
-def test_a_figure_takes_the_colours_of_its_page(tab: Tab, tmp_path: Path) -> None:
+def test_figure_uses_the_pages_colours(tab: Tab, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(demo_page(report()))
     colours = []
     for dark in (False, True):

@@ -14,7 +14,7 @@ from toolchain.records.store import RecordStore
 from toolchain.reports.source import of_store
 
 
-def test_a_run_of_which_nothing_can_be_read_is_passed_over(tmp_path: Path) -> None:
+def test_skips_runs_without_readable_records(tmp_path: Path) -> None:
     with RecordStore(tmp_path / "records.sqlite") as store:
         earlier = put(store, 1.0, created="2026-01-01T00:00:00.000+00:00")
         later = replace(PROVENANCE, run="run-2")
@@ -22,11 +22,11 @@ def test_a_run_of_which_nothing_can_be_read_is_passed_over(tmp_path: Path) -> No
         assert [record.provenance.run for record in of_store(store, None).records] == ["run-2"]
         with sqlite3.connect(tmp_path / "records.sqlite") as db:
             db.execute("UPDATE records SET run_ms='odd' WHERE run='run-2'")
-        found = of_store(store, None)
-        assert found.records == [earlier] and found.skipped is not None
+        source = of_store(store, None)
+        assert source.records == [earlier] and source.skipped is not None
         assert of_store(store, "run-2").records == []
 
 
-def test_a_store_without_runs_says_so(tmp_path: Path) -> None:
+def test_store_without_runs_is_reported(tmp_path: Path) -> None:
     with RecordStore(tmp_path / "records.sqlite") as store, pytest.raises(UsageError, match="no records"):
         of_store(store, None)

@@ -28,13 +28,13 @@ def html() -> str:
     return tuning_page(read_run(records(tasks=9, trials=24), NAMES, weights=WEIGHTS), "zoo:resnet18")
 
 
-def test_the_page_stands_alone(html: str) -> None:
+def test_page_is_self_contained(html: str) -> None:
     assert_stands_alone(html, figures=3)
 
 
-def test_it_shows_what_the_run_found(html: str) -> None:
+def test_page_shows_the_runs_results(html: str) -> None:
     text = Page(html).text
-    for shown in (
+    for shown_text in (
         "zoo:resnet18 on x86_64",
         "1a2b3c55 fused_conv2d8_add_relu",
         "8.000 ms",
@@ -42,19 +42,19 @@ def test_it_shows_what_the_run_found(html: str) -> None:
         "b2",
         "timeout",
     ):
-        assert shown in text
+        assert shown_text in text
     for axis in ("time of one call [ms]", "time / default; line: best so far", "all tasks / default"):
         assert axis in text
     assert "these tasks, untuned" in text and "emulated:" not in text and "modelled:" not in text
 
 
-def test_from_records_alone_there_is_no_time_of_the_network() -> None:
+def test_records_alone_give_no_network_time() -> None:
     text = Page(tuning_page(read_run(records(), NAMES))).text
     assert "these tasks, untuned" not in text and "all tasks, once each / default" in text
 
 
-def test_names_cannot_become_markup() -> None:
-    made = [
+def test_names_are_escaped() -> None:
+    stored = [
         replace(
             record,
             failure=HOSTILE if record.failure else None,
@@ -63,7 +63,7 @@ def test_names_cannot_become_markup() -> None:
         )
         for record in records(run=HOSTILE)
     ]
-    html = tuning_page(read_run(made, dict.fromkeys(NAMES, HOSTILE)), HOSTILE)
+    html = tuning_page(read_run(stored, dict.fromkeys(NAMES, HOSTILE)), HOSTILE)
     page = Page(html)
     assert not {"script", "img"} & set(page.tags) and page.fetched == []
     assert not {character for character in html if not character.isprintable()} - {"\n", "\t"}
@@ -79,8 +79,8 @@ def only_defaults() -> list[Record]:
 
 
 def all_failed() -> list[Record]:
-    made = records(cut=True)
-    return [r if r.provenance.trial is None else replace(r, run_ms=(), failure="build") for r in made]
+    stored = records(cut=True)
+    return [r if r.provenance.trial is None else replace(r, run_ms=(), failure="build") for r in stored]
 
 
 def no_defaults() -> list[Record]:
@@ -95,46 +95,46 @@ def many_tasks() -> list[Record]:
     return records(tasks=30, trials=4)
 
 
-@pytest.mark.parametrize("made", [cut, only_defaults, all_failed, no_defaults, only_choices, many_tasks])
-def test_runs_of_every_sort_have_a_page(made: Any) -> None:
-    page = tuning_page(read_run(made(), NAMES))
+@pytest.mark.parametrize("stored", [cut, only_defaults, all_failed, no_defaults, only_choices, many_tasks])
+def test_every_kind_of_run_has_a_page(stored: Any) -> None:
+    page = tuning_page(read_run(stored(), NAMES))
     Page(page)
     assert len(page) < 1_000_000
 
 
-def test_a_run_that_was_cut_short_says_so() -> None:
+def test_interrupted_run_is_marked() -> None:
     explained = "“not compared”"  # below the table
-    for made, marked in ((records(cut=True), True), (records(), False)):
-        text = Page(tuning_page(read_run(made, NAMES))).text
+    for stored, marked in ((records(cut=True), True), (records(), False)):
+        text = Page(tuning_page(read_run(stored, NAMES))).text
         assert ("not compared" in text.replace(explained, "")) == marked
 
 
-def test_times_that_no_clock_has_shown_are_called_so() -> None:
+def test_modelled_times_are_marked() -> None:
     assert "no clock has shown" in Page(tuning_page(read_run(records(modelled=True), NAMES))).text
 
 
-def test_an_emulated_board_is_called_so() -> None:
-    made = [replace(r, key=replace(r.key, board_class="rk3399+emulated")) for r in records()]
-    assert "emulated: times say nothing about silicon" in Page(tuning_page(read_run(made, NAMES))).text
+def test_emulated_board_is_marked() -> None:
+    stored = [replace(r, key=replace(r.key, board_class="rk3399+emulated")) for r in records()]
+    assert "emulated: times say nothing about silicon" in Page(tuning_page(read_run(stored, NAMES))).text
 
 
-def test_at_the_end_of_a_run_more_is_known_than_records_say(tmp_path: Path) -> None:
-    made = records(cut=True)
+def test_report_at_the_end_of_a_run_has_network_times(tmp_path: Path) -> None:
+    stored = records(cut=True)
     with RecordStore(tmp_path / "records.sqlite") as store:
-        for record in made:
+        for record in stored:
             workload = record.key.workload
             function = store.add_function(workload, NAMES[record.function], workload)
             store.add(replace(record, function=function))
-        run = made[0].provenance.run
+        run = stored[0].provenance.run
         result = TuneResult([], 100.0, run=run, search_s=80.0, in_use_s={"b1": 60.0, "b2": 20.0})
         report_result(tmp_path / "page.html", store, result, "zoo:resnet18")
     text = Page((tmp_path / "page.html").read_text()).text
     assert "zoo:resnet18 on x86_64" in text and "75 %" in text and "25 %" in text
 
 
-def test_what_the_network_said_is_told() -> None:
-    said = "8.0 ms -> 7.5 ms & <b>"
-    assert said in Page(tuning_page(read_run(records(), NAMES), verdict=said)).text
+def test_page_shows_the_verdict() -> None:
+    verdict = "8.0 ms -> 7.5 ms & <b>"
+    assert verdict in Page(tuning_page(read_run(records(), NAMES), verdict=verdict)).text
 
 
 def test_equal_runs_give_equal_bytes(html: str) -> None:
@@ -142,7 +142,7 @@ def test_equal_runs_give_equal_bytes(html: str) -> None:
     assert again == html
 
 
-def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+def test_unwritable_page_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "folder").write_text("a file where a folder is wanted")
     with pytest.raises(ToolchainError, match="cannot write"):
         write_tuning_report(tmp_path / "folder" / "report.html", read_run(records(), NAMES))

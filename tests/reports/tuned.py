@@ -31,7 +31,7 @@ def records(
 ) -> list[Record]:
     """Return defaults, trials in batches of four, some of them failed, and choices unless it was cut."""
     random = Random(1)
-    made: list[Record] = []
+    stored: list[Record] = []
     seconds = 0.0
 
     def record(
@@ -55,7 +55,7 @@ def records(
     best: dict[int, Record] = {}
     for place in range(tasks):
         best[place] = record(place, "default", None, 8.0 / (place + 1), boards[0])
-        made.append(best[place])
+        stored.append(best[place])
         seconds += 1.5
     number = 0
     for turn in range(trials // 4):
@@ -65,11 +65,11 @@ def records(
                 fails = random.random() < 1 / 6
                 ms = None if fails else 8.0 / (place + 1) * random.uniform(0.75 - 0.05 * turn, 1.6)
                 trial = record(place, f"{place} {number}", number, ms, boards[number % len(boards)])
-                made.append(trial)
+                stored.append(trial)
                 if ms and ms < (best[place].best_ms or 0):
                     best[place] = trial
                 number += 1
     seconds += 10
     if not cut:
-        made += [replace(choice, confirmed=True, created=made[-1].created) for choice in best.values()]
-    return made
+        stored += [replace(choice, confirmed=True, created=stored[-1].created) for choice in best.values()]
+    return stored

@@ -48,8 +48,8 @@ class Cuda:
         file = self.folder / "y.npz"
         code, answer, log = self("run", *self.network(library, x), "--output", file, *options, **environment)
         assert code == 0, answer
-        with np.load(file) as found:
-            return found["output_0"], log
+        with np.load(file) as outputs:
+            return outputs["output_0"], log
 
     def fails(self, library: bytes, x: np.ndarray = X, **environment: str) -> tuple[int, Any]:
         """Run a network; return the exit code and the error."""
@@ -65,7 +65,7 @@ def read(log: Path) -> list[Any]:
 
 def names(log: list[Any]) -> list[str]:
     """Return the names of the calls that do something."""
-    return [each["call"] for each in log if "call" in each and not each["call"].startswith(QUESTIONS)]
+    return [entry["call"] for entry in log if "call" in entry and not entry["call"].startswith(QUESTIONS)]
 
 
 def device_of(request: pytest.FixtureRequest, folder: Path) -> Device:

@@ -52,9 +52,9 @@ def chained(x: np.ndarray) -> np.ndarray:
 @lru_cache
 def dense() -> bytes:
     """Return the library of `dense` (tests/runtime/networks.py)."""
-    made = target()
-    fused = fuse(_dense(), made)
-    with made:
+    cuda_target = target()
+    fused = fuse(_dense(), cuda_target)
+    with cuda_target:
         rules = (tvm.s_tir.dlight.gpu.Matmul(), tvm.s_tir.dlight.gpu.Fallback())
         return library(tvm.s_tir.dlight.ApplyDefaultSchedule(*rules)(fused))
 
@@ -69,11 +69,11 @@ def shared(numbers: int) -> bytes:
     copy = schedule.cache_read("y", 0, "shared.dyn")
     schedule.bind(block, "blockIdx.x")
     schedule.compute_at(copy, block)
-    for each in (copy, "y"):
-        _, threads = schedule.split(schedule.get_loops(each)[-1], [None, 256])
+    for buffer in (copy, "y"):
+        _, threads = schedule.split(schedule.get_loops(buffer)[-1], [None, 256])
         schedule.bind(threads, "threadIdx.x")
-    made = {"global_symbol": "reversed", "tirx.is_scheduled": True}
-    return library(_network(schedule.mod["main"].with_attrs(made), numbers))
+    attributes = {"global_symbol": "reversed", "tirx.is_scheduled": True}
+    return library(_network(schedule.mod["main"].with_attrs(attributes), numbers))
 
 
 def plus_one(

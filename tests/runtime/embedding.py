@@ -78,8 +78,8 @@ class Program:
     def shape(self, shape: int, place: int) -> list[int] | None:
         """Return the extents of an input; None where the library says that there is no such input."""
         rank = c_int()
-        found = self.edge.edge_shape(self.network, shape, place, byref(rank))
-        return found[: rank.value] if found else None
+        extents = self.edge.edge_shape(self.network, shape, place, byref(rank))
+        return extents[: rank.value] if extents else None
 
     def leave(self, driver: str) -> None:
         """Take the thread's context away."""

@@ -73,32 +73,32 @@ def main(library: str, network: str, threads: int, spin_us: int) -> dict[str, An
         return int(edge.TVMBackendParallelLaunch(BODY(call), None, pieces))
 
     def seen(pieces: int) -> list[int]:
-        found: list[tuple[int, int]] = []
-        assert loop(pieces, lambda *piece: found.append(piece)) == 0
-        assert {total for _, total in found} == {len(found)}
-        return sorted(piece for piece, _ in found)
+        values: list[tuple[int, int]] = []
+        assert loop(pieces, lambda *piece: values.append(piece)) == 0
+        assert {total for _, total in values} == {len(values)}
+        return sorted(piece for piece, _ in values)
 
     def nested() -> list[int]:
-        found: list[int] = []
+        values: list[int] = []
 
         def inside(_piece: int, _total: int) -> int:
-            return loop(3, lambda piece, _: found.append(piece))
+            return loop(3, lambda piece, _: values.append(piece))
 
         assert loop(4, inside) == 0
-        return sorted(found)
+        return sorted(values)
 
     def workers(threads: int = threads) -> int:
-        found = set()
+        values = set()
         deadline = time.monotonic() + PATIENCE_S
 
         def body(_piece: int, _total: int) -> None:
-            found.add(threading.get_ident())
+            values.add(threading.get_ident())
             time.sleep(0.01)  # for more threads than there should be
-            while len(found) < threads and time.monotonic() < deadline:
+            while len(values) < threads and time.monotonic() < deadline:
                 time.sleep(0.001)
 
         loop(4 * threads, body)
-        return len(found)
+        return len(values)
 
     def held_up() -> bool:
         """Whether pieces wait for the thread that computes the first one."""
@@ -124,8 +124,8 @@ def main(library: str, network: str, threads: int, spin_us: int) -> dict[str, An
         code = loop(9, body)
         error = POINTER(Error)()
         edge.TVMFFIErrorMoveFromRaised(byref(error))
-        found = error.contents
-        return code, found.kind.decode(), found.message.decode()
+        values = error.contents
+        return code, values.kind.decode(), values.message.decode()
 
     def forked() -> list[int]:
         """How many threads a child process has, first as its parent and then with one more.
@@ -145,9 +145,9 @@ def main(library: str, network: str, threads: int, spin_us: int) -> dict[str, An
         child = os.fork()
         if child == 0:
             signal.alarm(int(PATIENCE_S))
-            found = [workers()]
+            values = [workers()]
             configure(threads + 1)
-            os.write(send, json.dumps([*found, workers(threads + 1)]).encode())
+            os.write(send, json.dumps([*values, workers(threads + 1)]).encode())
             os._exit(0)
         os.close(send)
         release.set()

@@ -45,8 +45,8 @@ def library(name: str, arch: str) -> bytes:
     folder = Path(tempfile.mkdtemp(prefix="edge-rt-tests-"))
     try:
         with tvm.target.Target(TARGETS[arch]) as target:
-            made = {"dense": _dense, "identity": _identity, "rows": _rows, "wide": _wide}[name]()
-            executable = tvm.compile(made, target=target)
+            modules = {"dense": _dense, "identity": _identity, "rows": _rows, "wide": _wide}[name]()
+            executable = tvm.compile(modules, target=target)
         out = folder / "out.so"
         ZigLinker().link(export_objects(executable, folder), out, load_profile(CLASSES[arch]))
         return out.read_bytes()

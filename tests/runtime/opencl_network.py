@@ -79,8 +79,8 @@ def workspace(arch: str = "x86_64") -> bytes:
     value = relax.Var("x", relax.TensorType((1024,), "float32"))
     with builder.function("main", [value]):
         for function, numbers in ((first, 1024), (second, 2048)):
-            made = relax.TensorType((numbers,), "float32")
-            value = builder.emit(relax.call_tir(function, (value,), made))
+            result_type = relax.TensorType((numbers,), "float32")
+            value = builder.emit(relax.call_tir(function, (value,), result_type))
         builder.emit_func_output(value)
     return _linked(tvm.compile(builder.get(), target=target(arch)), arch)
 

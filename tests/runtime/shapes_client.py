@@ -67,7 +67,7 @@ def main(library: str, network: str, pad: str, *sizes: str) -> None:
         assert edge.edge_output(opened, 0, byref(output)) == 0
         values = ctypes.cast(output.data, POINTER(ctypes.c_float))[: output.bytes // 4]
         runs.append({"shape": output.shape[: output.ndim], "values": values})
-    document = {"shapes": shapes, "beyond": [bool(each) for each in beyond], "runs": runs}
+    document = {"shapes": shapes, "beyond": [bool(value) for value in beyond], "runs": runs}
     print(json.dumps(document))
 
 

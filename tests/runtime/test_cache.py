@@ -19,8 +19,9 @@ import pytest
 from tests.waiting import until
 from toolchain.configuration import settings as config
 from toolchain.errors import CheckError, MissingError, ToolchainError, UsageError
-from toolchain.runtime import anew, cache, compiled, ensure_runtime, expected_fingerprint, fingerprint
+from toolchain.runtime import cache, ensure_runtime, expected_fingerprint, fingerprint
 from toolchain.runtime import compile as compiling
+from toolchain.runtime import wheel as wheel_module
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +64,7 @@ def forget_fingerprint() -> object:
 
 
 @pytest.mark.slow
-def test_a_runtime_is_compiled_once_and_named_by_its_content(native: Callable[[str], Path]) -> None:
+def test_runtime_is_compiled_once_and_named_by_its_sources(native: Callable[[str], Path]) -> None:
     kept = native(QUICK)
     steps: list[str] = []
     first = ensure_runtime("x86_64", progress=steps.append)
@@ -82,16 +83,16 @@ def test_a_runtime_is_compiled_once_and_named_by_its_content(native: Callable[[s
     assert len([path for path in kept.iterdir() if path.is_dir()]) == 3
 
 
-def test_the_fingerprint_is_a_name() -> None:
+def test_fingerprint_is_hexadecimal() -> None:
     assert re.fullmatch("[0-9a-f]{32}", expected_fingerprint())
 
 
-def test_an_unknown_architecture_is_refused() -> None:
+def test_refuses_unknown_architectures() -> None:
     with pytest.raises(UsageError, match="riscv64"):
         ensure_runtime("riscv64")
 
 
-def test_the_compilers_last_words_are_in_the_error(native: Callable[[str], Path]) -> None:
+def test_compile_error_has_the_compilers_output(native: Callable[[str], Path]) -> None:
     kept = native("${CMAKE_COMMAND} -E cat no-such-source.cc")
     with pytest.raises(ToolchainError, match=r"no-such-source\.cc"):
         ensure_runtime("x86_64")
@@ -114,17 +115,17 @@ WHEEL = {"edge-rt": b"a program", "libedge.so": b"a library"}
 def wheel(native: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of an installed wheel with edge-rt for x86_64, whose digests are pinned."""
     native("${CMAKE_COMMAND} -E false")
-    folder = tmp_path / "packages" / compiled.package_of("x86_64")
+    folder = tmp_path / "packages" / wheel_module.package_of("x86_64")
     folder.mkdir(parents=True)
     for name, content in WHEEL.items():
         (folder / name).write_bytes(content)
     monkeypatch.syspath_prepend(str(folder.parent))
-    monkeypatch.setattr(compiled, "DIGESTS", tmp_path / "digests.json")
-    compiled.write_digests({"x86_64": folder}, compiled.DIGESTS)
+    monkeypatch.setattr(wheel_module, "DIGESTS", tmp_path / "digests.json")
+    wheel_module.write_digests({"x86_64": folder}, wheel_module.DIGESTS)
     return folder
 
 
-def test_a_wheel_with_the_digests_of_this_version_is_taken_in_place_of_compiling(wheel: Path) -> None:
+def test_matching_wheel_replaces_compiling(wheel: Path) -> None:
     assert cache.is_compiled("x86_64") and not cache.is_compiled("aarch64")
     steps: list[str] = []
     runtime = ensure_runtime("x86_64", progress=steps.append)
@@ -133,7 +134,7 @@ def test_a_wheel_with_the_digests_of_this_version_is_taken_in_place_of_compiling
     assert os.access(runtime.program, os.X_OK)
 
 
-def test_a_wheel_with_other_bytes_is_not_taken(wheel: Path, native: Callable[[str], Path]) -> None:
+def test_modified_wheel_is_not_used(wheel: Path, native: Callable[[str], Path]) -> None:
     (wheel / "libedge.so").write_bytes(b"another library")
     steps: list[str] = []
     assert not cache.is_compiled("x86_64")
@@ -145,35 +146,35 @@ def test_a_wheel_with_other_bytes_is_not_taken(wheel: Path, native: Callable[[st
     assert any("no digests of it" in step for step in steps)
 
 
-def test_a_file_that_is_gone_from_a_wheel_is_compiled(wheel: Path) -> None:
+def test_incomplete_wheel_is_not_used(wheel: Path) -> None:
     (wheel / "edge-rt").unlink()
     assert not cache.is_compiled("x86_64")
     with pytest.raises(ToolchainError, match="does not compile"):
         ensure_runtime("x86_64")
 
 
-def test_what_is_kept_is_compared_with_what_its_sources_make(
+def test_comparison_with_the_sources(
     native: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled, "DIGESTS", tmp_path / "digests.json")
+    monkeypatch.setattr(wheel_module, "DIGESTS", tmp_path / "digests.json")
     native(QUICK)
     runtime = ensure_runtime("x86_64")
-    same = anew.compile_anew(runtime, lambda _: None)
+    same = cache.compare_with_sources(runtime, lambda _: None)
     assert same.equal and same.released is None
     same.check()
-    compiled.write_digests({"x86_64": runtime.program.parent}, compiled.DIGESTS)
-    assert anew.compile_anew(runtime, lambda _: None).released == same.anew
+    wheel_module.write_digests({"x86_64": runtime.program.parent}, wheel_module.DIGESTS)
+    assert cache.compare_with_sources(runtime, lambda _: None).released == same.anew
     runtime.library.write_bytes(b"changed")
-    changed = anew.compile_anew(runtime, lambda _: None)
+    changed = cache.compare_with_sources(runtime, lambda _: None)
     assert not changed.equal and changed.to_json()["equal"] is False
     with pytest.raises(CheckError, match=r"libedge\.so for x86_64: .* is kept here"):
         changed.check()
-    compiled.write_digests({"x86_64": runtime.program.parent}, compiled.DIGESTS)
+    wheel_module.write_digests({"x86_64": runtime.program.parent}, wheel_module.DIGESTS)
     with pytest.raises(CheckError, match=r"is kept here"):
-        anew.compile_anew(runtime, lambda _: None).check()
+        cache.compare_with_sources(runtime, lambda _: None).check()
     runtime.library.write_text("a header\n")
     with pytest.raises(CheckError, match=r"was released"):
-        anew.compile_anew(runtime, lambda _: None).check()
+        cache.compare_with_sources(runtime, lambda _: None).check()
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +184,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ensure_runtime("x86_64")
 
 
-def test_two_at_once_compile_once(native: Callable[[str], Path]) -> None:
+def test_concurrent_processes_compile_once(native: Callable[[str], Path]) -> None:
     kept = native(QUICK)
     steps: list[str] = []
     threads = [
@@ -226,7 +227,7 @@ def alive(process: psutil.Process) -> bool:
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
-def test_a_build_that_is_cut_off_leaves_nothing_that_counts(
+def test_interrupted_build_leaves_no_entry(
     native: Callable[[str], Path], tmp_path: Path, end: signal.Signals
 ) -> None:
     kept = native("${CMAKE_COMMAND} -E sleep 60")
@@ -255,7 +256,7 @@ def test_a_build_that_is_cut_off_leaves_nothing_that_counts(
     assert time.monotonic() - begin < 100
 
 
-def test_the_callers_compiler_flags_are_not_used(
+def test_callers_compiler_flags_are_ignored(
     native: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     native("sh ${CMAKE_SOURCE_DIR}/see.sh")
@@ -267,7 +268,7 @@ def test_the_callers_compiler_flags_are_not_used(
     assert ensure_runtime("x86_64").program.is_file()
 
 
-def test_what_was_compiled_from_changing_sources_is_not_kept(native: Callable[[str], Path]) -> None:
+def test_sources_changed_during_a_build_are_an_error(native: Callable[[str], Path]) -> None:
     kept = native("${CMAKE_COMMAND} -E touch ${CMAKE_SOURCE_DIR}/edited.h")
     with pytest.raises(ToolchainError, match="changed while"):
         ensure_runtime("x86_64")

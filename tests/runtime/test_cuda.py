@@ -34,12 +34,12 @@ def found(document: Any) -> Any:
     return kind
 
 
-def test_its_limits_are_told_and_no_context_is_made(cuda: Cuda) -> None:
+def test_info_lists_limits_without_a_context(cuda: Cuda) -> None:
     _, answer, log = cuda("info")
     assert "cuda" not in [kind["kind"] for kind in answer["devices"]] and log == []
     code, answer, log = cuda("info", "--devices", EDGE_CUDA_DEVICES="2", EDGE_CUDA_CAPABILITY="9.0")
     assert (code, found(answer)["problem"], names(log)) == (0, None, [])
-    assert not [each for each in log if "Ctx" in each["call"]]
+    assert not [entry for entry in log if "Ctx" in entry["call"]]
     first, second = found(answer)["details"]
     assert found(answer)["names"] == [first["name"], second["name"]]
     facts = CudaFacts.model_validate(first)
@@ -47,7 +47,7 @@ def test_its_limits_are_told_and_no_context_is_made(cuda: Cuda) -> None:
     assert (facts.max_work_group, facts.local_bytes, first["max_local_bytes"]) == (1024, 49152, 232448)
 
 
-def test_the_emulated_driver_is_no_gpu(cuda: Cuda) -> None:
+def test_emulated_driver_is_marked(cuda: Cuda) -> None:
     (facts,) = found(cuda("info", "--devices")[1])["details"]
     assert (facts["type"], facts["architecture"]) == ("cpu", 0)
 
@@ -65,7 +65,7 @@ def test_the_emulated_driver_is_no_gpu(cuda: Cuda) -> None:
         ({"EDGE_CUDA_DEVICES": "0"}, "cuInit says CUDA_ERROR_NO_DEVICE (100)"),
     ],
 )
-def test_without_a_gpu_it_is_said_what_is_missing(cuda: Cuda, environment: dict[str, str], says: str) -> None:
+def test_missing_gpu_is_reported(cuda: Cuda, environment: dict[str, str], says: str) -> None:
     code, answer, _ = cuda("info", "--devices", **environment)
     assert code == 0 and found(answer)["names"] == [] and says in found(answer)["problem"]
     code, answer, _ = cuda("bench", "no.so", "--device", "cuda", **environment)
@@ -73,7 +73,7 @@ def test_without_a_gpu_it_is_said_what_is_missing(cuda: Cuda, environment: dict[
     assert says in answer["error"]["message"]
 
 
-def test_a_driver_that_hangs_harms_nothing_but_its_devices(cuda: Cuda, dense: Case) -> None:
+def test_hanging_driver_affects_its_devices_only(cuda: Cuda, dense: Case) -> None:
     begin = time.monotonic()
     code, answer, log = cuda("info", "--devices", "--timeout", "5", EDGE_CUDA_FAULT="cuInit:hang")
     assert code == 0 and found(answer)["problem"] == "its driver did not answer within 5.000000 s"
@@ -88,7 +88,7 @@ def in_order(calls: list[str], *names: str) -> None:
     assert first == sorted(first), names
 
 
-def test_the_driver_loads_captures_and_frees_in_order(cuda: Cuda) -> None:
+def test_order_of_driver_calls(cuda: Cuda) -> None:
     """Code is loaded before constants, and a graph is freed before the memory that it uses."""
     y, log = cuda.run(cuda_network.chain())
     np.testing.assert_array_equal(y, cuda_network.chained(X))
@@ -97,27 +97,27 @@ def test_the_driver_loads_captures_and_frees_in_order(cuda: Cuda) -> None:
     in_order(calls, "cuModuleLoadData", "cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2", "cuLaunchKernel")
     in_order(calls, "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags")
     in_order(calls, "cuMemcpyDtoHAsync_v2", "cuGraphExecDestroy", "cuMemFree_v2")
-    in_order([each["call"] for each in log], "cuDevicePrimaryCtxRetain", "cuStreamCreate")
+    in_order([entry["call"] for entry in log], "cuDevicePrimaryCtxRetain", "cuStreamCreate")
     begin, end = calls.index("cuStreamBeginCapture_v2"), calls.index("cuStreamEndCapture")
     assert calls[begin:end].count("cuLaunchKernel") == 4 and "cuMemAlloc_v2" not in calls[begin:end]
     assert calls.count("cuStreamCreate") == 1 + calls.count("cuStreamDestroy_v2")  # the network's own stays
-    launches = [each for each in log if each.get("call") == "cuLaunchKernel"]
+    launches = [entry for entry in log if entry.get("call") == "cuLaunchKernel"]
     assert len(launches) == 10
-    assert [each["kernel"] for each in launches[1:5]] == [each["kernel"] for each in launches[5:9]]
-    assert {(each["grid_x"], each["block_x"]) for each in launches} == {(64, 16)}
-    assert len({each["stream"] for each in launches[5:9]}) == 1
+    assert [entry["kernel"] for entry in launches[1:5]] == [entry["kernel"] for entry in launches[5:9]]
+    assert {(entry["grid_x"], entry["block_x"]) for entry in launches} == {(64, 16)}
+    assert len({entry["stream"] for entry in launches[5:9]}) == 1
     assert launches[5]["stream"] != launches[0]["stream"], "other threads go on meanwhile"
 
 
-def test_a_graph_is_captured_once_and_launched_in_each_run(cuda: Cuda) -> None:
+def test_graph_is_captured_once(cuda: Cuda) -> None:
     arguments = ("bench", *cuda.network(cuda_network.chain()), "--warmup", "1", "--number", "5")
     code, answer, log = cuda(*arguments, "--repeat", "2")
-    asked = Counter(names(log))
+    calls = Counter(names(log))
     assert code == 0 and answer["number"] == 5, answer
     # Twelve runs, with that for the copies: all but the first launch the graph, between two kernels.
-    assert (asked["cuStreamBeginCapture_v2"], asked["cuGraphLaunch"]) == (1, 11)
-    assert asked["cuLaunchKernel"] == 2 * 12 + 2 * 4
-    assert asked["cuEventElapsedTime"] == 2 and answer["times_ms"][0] > 0
+    assert (calls["cuStreamBeginCapture_v2"], calls["cuGraphLaunch"]) == (1, 11)
+    assert calls["cuLaunchKernel"] == 2 * 12 + 2 * 4
+    assert calls["cuEventElapsedTime"] == 2 and answer["times_ms"][0] > 0
     for option in (("--graph", "off"), ("--graph=off",)):
         _, _, log = cuda(*arguments, "--repeat", "2", *option)
         without = Counter(names(log))
@@ -127,22 +127,22 @@ def test_a_graph_is_captured_once_and_launched_in_each_run(cuda: Cuda) -> None:
     assert (code, answer["error"]["message"]) == (USAGE, "--graph maybe: on or off")
 
 
-def test_a_run_after_a_warm_up_writes_what_the_graph_computed(cuda: Cuda) -> None:
+def test_run_after_a_warm_up_writes_the_graphs_output(cuda: Cuda) -> None:
     y, log = cuda.run(cuda_network.chain(), "--warmup", "2")
     np.testing.assert_array_equal(y, cuda_network.chained(X))
-    asked = names(log)
-    assert asked.count("cuGraphLaunch") == 2 and asked.count("cuStreamBeginCapture_v2") == 1
-    last = len(asked) - 1 - asked[::-1].index("cuMemcpyDtoHAsync_v2")
-    assert "cuGraphLaunch" in asked[last - 20 : last]
+    calls = names(log)
+    assert calls.count("cuGraphLaunch") == 2 and calls.count("cuStreamBeginCapture_v2") == 1
+    last = len(calls) - 1 - calls[::-1].index("cuMemcpyDtoHAsync_v2")
+    assert "cuGraphLaunch" in calls[last - 20 : last]
 
 
-def test_a_profile_waits_after_each_operator_and_uses_no_graph(cuda: Cuda) -> None:
+def test_profile_synchronises_operators_and_uses_no_graph(cuda: Cuda) -> None:
     arguments = (*cuda.network(cuda_network.chain()), "--warmup", "0", "--repeat", "1")
     _, _, plain = cuda("bench", *arguments)
     code, answer, log = cuda("bench", *arguments, "--profile")
     assert code == 0, answer
-    told = {each["name"]: each["calls"] for each in answer["operators"]}
-    assert told == {"first": 1, "own_memory": 1, "scale": 1, "again": 1, "double": 1}
+    counts = {operator["name"]: operator["calls"] for operator in answer["operators"]}
+    assert counts == {"first": 1, "own_memory": 1, "scale": 1, "again": 1, "double": 1}
     for name in ("cuGraphLaunch", "cuStreamBeginCapture_v2"):
         assert names(log).count(name) == names(plain).count(name)
     profiled = names(log)[len(names(plain)) - 5 :]  # five calls free it all
@@ -152,7 +152,7 @@ def test_a_profile_waits_after_each_operator_and_uses_no_graph(cuda: Cuda) -> No
     assert waits >= 5 * 4
 
 
-def test_a_network_without_graphs_of_its_own(cuda: Cuda) -> None:
+def test_network_without_graphs(cuda: Cuda) -> None:
     """Two inputs, two outputs and kernels of TVM's own schedules; numbers that are not whole."""
     random = np.random.default_rng(0)
     x, bias = random.standard_normal((4, 8), np.float32), random.standard_normal(16, np.float32)
@@ -162,28 +162,28 @@ def test_a_network_without_graphs_of_its_own(cuda: Cuda) -> None:
     code, answer, _ = cuda("run", *arguments, "--input", cuda.folder / "bias.npy", "--output", out)
     assert code == 0, answer
     with np.load(out) as outputs:
-        for got, wanted in zip(outputs.values(), networks.dense(x, bias), strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+        for output, expected in zip(outputs.values(), networks.dense(x, bias), strict=True):
+            np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("kib", "asked"), [(16, []), (64, [65536]), (227, [232448])])
-def test_a_kernel_gets_the_shared_memory_that_it_asks_for(cuda: Cuda, kib: int, asked: list[int]) -> None:
+@pytest.mark.parametrize(("kib", "requested"), [(16, []), (64, [65536]), (227, [232448])])
+def test_kernel_gets_its_dynamic_shared_memory(cuda: Cuda, kib: int, requested: list[int]) -> None:
     x = np.arange(kib * 256, dtype="float32")
     y, log = cuda.run(cuda_network.shared(len(x)), x=x)
     np.testing.assert_array_equal(y, x[::-1] + 1)
-    assert [each["value"] for each in log if each.get("call") == "cuFuncSetAttribute"] == asked
-    (launch,) = [each for each in log if each.get("call") == "cuLaunchKernel"]
+    assert [entry["value"] for entry in log if entry.get("call") == "cuFuncSetAttribute"] == requested
+    (launch,) = [entry for entry in log if entry.get("call") == "cuLaunchKernel"]
     assert launch["shared"] == kib * 1024
 
 
-def test_more_shared_memory_than_there_is(cuda: Cuda) -> None:
+def test_refuses_too_much_shared_memory(cuda: Cuda) -> None:
     x = np.zeros(228 * 256, "float32")
     code, error = cuda.fails(cuda_network.shared(len(x)), x)
     assert (code, error["cause"]) == (FAILED, "shared-memory")
     assert "it needs 233472 bytes of shared memory, a block has at most 232448" in error["message"]
 
 
-def test_a_block_with_too_many_threads(cuda: Cuda) -> None:
+def test_refuses_blocks_with_too_many_threads(cuda: Cuda) -> None:
     for block, says in (
         (
             (2048,),
@@ -196,7 +196,7 @@ def test_a_block_with_too_many_threads(cuda: Cuda) -> None:
         assert says + "emulated (emulated), driver for CUDA 13.0" in error["message"]
 
 
-def test_of_several_gpus_one_may_be_used(cuda: Cuda) -> None:
+def test_one_of_several_gpus_can_be_chosen(cuda: Cuda) -> None:
     only = ("--only-device", "cuda:1")
     code, answer, log = cuda("info", "--devices", *only, EDGE_CUDA_DEVICES="2")
     assert code == 0 and len(found(answer)["names"]) == 1
@@ -204,7 +204,7 @@ def test_of_several_gpus_one_may_be_used(cuda: Cuda) -> None:
     output = ("--output", cuda.folder / "y.npz")
     code, answer, log = cuda("run", *library, *output, *only, EDGE_CUDA_DEVICES="2")
     assert code == 0, answer
-    assert {each["device"] for each in log if each.get("call") == "cuDevicePrimaryCtxRetain"} == {1}
+    assert {entry["device"] for entry in log if entry.get("call") == "cuDevicePrimaryCtxRetain"} == {1}
     code, answer, _ = cuda("run", *library, *output, *only)
     assert (
         code == REQUIRES

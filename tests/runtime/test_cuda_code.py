@@ -58,15 +58,15 @@ def cuda(device: Device, tmp_path: Path) -> Cuda:
         ),
     ],
 )
-def test_code_that_the_gpu_cannot_run_is_refused_before_anything_is_loaded(
+def test_incompatible_gpu_code_is_refused_before_loading(
     cuda: Cuda, architectures: tuple[int, ...], environment: dict[str, str], says: str
 ) -> None:
-    codes = [MachineCode(each, cuda_network.COMPILER, cubin()) for each in architectures]
+    codes = [MachineCode(entry, cuda_network.COMPILER, cubin()) for entry in architectures]
     arguments = cuda.network(cuda_network.plus_one(1024, 16, code=codes))
     code, answer, log = cuda("bench", *arguments, **environment)
     assert (code, answer["error"]["kind"]) == (USAGE, "device")
     assert says in answer["error"]["message"]
-    assert names(log) == [] and "cuDevicePrimaryCtxRetain" not in [each["call"] for each in log]
+    assert names(log) == [] and "cuDevicePrimaryCtxRetain" not in [entry["call"] for entry in log]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_code_that_the_gpu_cannot_run_is_refused_before_anything_is_loaded(
         ),
     ],
 )
-def test_the_newest_code_that_fits_is_the_drivers_to_refuse(
+def test_newest_fitting_code_is_passed_to_the_driver(
     cuda: Cuda, capability: str, version: str, says: str
 ) -> None:
     compiled = ((80, 13010), (86, 13000), (87, 13000), (90, 13000))
@@ -145,15 +145,15 @@ def twice(data: bytes) -> bytes:
         (twice, "is damaged: it has kernel plus_one_kernel twice"),
     ],
 )
-def test_code_that_is_damaged_is_refused(cuda: Cuda, damage: Damage, says: str) -> None:
+def test_refuses_damaged_gpu_code(cuda: Cuda, damage: Damage, says: str) -> None:
     code, error = cuda.fails(cuda_network.plus_one(1024, 16, damage=damage))
     assert code == FAILED and says in error["message"], error
 
 
-def test_code_that_is_cut_is_refused_before_a_driver_sees_it(cuda: Cuda) -> None:
-    whole = compile_emulated('extern "C" __global__ void plus_one_kernel(float* x) {}', LINUX["x86_64"])
-    for size in (0, 63, 64, len(whole) // 2, len(whole) - 1):
-        cut = [MachineCode(0, cuda_network.COMPILER, whole[:size])]
+def test_truncated_gpu_code_is_refused_before_loading(cuda: Cuda) -> None:
+    complete = compile_emulated('extern "C" __global__ void plus_one_kernel(float* x) {}', LINUX["x86_64"])
+    for size in (0, 63, 64, len(complete) // 2, len(complete) - 1):
+        cut = [MachineCode(0, cuda_network.COMPILER, complete[:size])]
         arguments = cuda.network(cuda_network.plus_one(1024, 16, code=cut))
         code, answer, log = cuda("bench", *arguments)
         assert code == FAILED and "its code for emulated is cut or no code" in answer["error"]["message"]

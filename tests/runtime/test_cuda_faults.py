@@ -96,9 +96,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "cause", "says"), FAULTS, ids=[fault for fault, _, _ in FAULTS])
-def test_what_fails_is_said_with_the_call_and_the_gpu(
-    cuda: Cuda, fault: str, cause: str | None, says: str
-) -> None:
+def test_failure_names_the_call_and_the_gpu(cuda: Cuda, fault: str, cause: str | None, says: str) -> None:
     code, error = cuda.fails(cuda_network.chain(), EDGE_CUDA_FAULT=fault)
     assert (code, error.get("cause")) == (FAILED, cause)
     message = error["message"]
@@ -121,7 +119,7 @@ def test_what_fails_is_said_with_the_call_and_the_gpu(
         ),
     ],
 )
-def test_what_fails_while_it_is_timed(cuda: Cuda, fault: str, says: str) -> None:
+def test_failure_while_timing(cuda: Cuda, fault: str, says: str) -> None:
     shared = fault.startswith("cuFunc")
     library = cuda_network.shared(64 * 256) if shared else cuda_network.chain()
     x = np.zeros(64 * 256, "float32") if shared else X
@@ -129,13 +127,13 @@ def test_what_fails_while_it_is_timed(cuda: Cuda, fault: str, says: str) -> None
     assert code == FAILED and says in answer["error"]["message"], answer
 
 
-def test_memory_that_lies_idle_is_given_back_before_there_is_none(cuda: Cuda) -> None:
+def test_idle_gpu_memory_is_freed_on_shortage(cuda: Cuda) -> None:
     """The sixth allocation, for the output, fails once: the workspace is freed, and it is tried again."""
     y, log = cuda.run(cuda_network.chain(), "--graph", "off", EDGE_CUDA_FAULT="cuMemAlloc_v2:2:6")
     np.testing.assert_array_equal(y, cuda_network.chained(X))
     calls = names(log)
-    failed = next(at for at, each in enumerate(log) if each.get("result") == 2)
-    after = [each["call"] for each in log[failed:] if each["call"] != "cuCtxSetCurrent"]
+    failed = next(at for at, entry in enumerate(log) if entry.get("result") == 2)
+    after = [entry["call"] for entry in log[failed:] if entry["call"] != "cuCtxSetCurrent"]
     assert after[:4] == [
         "cuMemAlloc_v2",
         "cuStreamSynchronize",
@@ -151,7 +149,7 @@ def wild(source: str) -> str:
     return source.replace("y_ptr[", "y_ptr[1000000000 + ")
 
 
-def test_an_illegal_address_ends_what_computes(cuda: Cuda) -> None:
+def test_illegal_address_ends_the_session(cuda: Cuda) -> None:
     code, error = cuda.fails(cuda_network.plus_one(1024, 16, change=wild))
     assert (code, error["cause"]) == (FAILED, "kernel-fault")
     assert "CUDA_ERROR_ILLEGAL_ADDRESS (700)" in error["message"]

@@ -68,25 +68,27 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 def check(place: Place, *start: object) -> None:
     """Compare what a program prints with onnxruntime's result of the whole file."""
-    whole = detector()
+    detector_bundle = detector()
     for name in ("boxes", "scores"):
-        whole.graph.output.append(tensor_info(name, None))
+        detector_bundle.graph.output.append(tensor_info(name, None))
     x = np.fromfile(place.folder / "input.bin", np.float32).reshape(1, 3, 8, 8)
-    session = onnxruntime.InferenceSession(whole.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        detector_bundle.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     kept, boxes, scores = session.run(["kept", "boxes", "scores"], {"x": x})
     assert CELLS // 2 < len(kept) < CLASSES * CELLS, "some are kept and some are not"
     done = place.run(*start, *place.arguments)
     assert done.returncode == 0, done.stderr
-    found = np.array([line.split() for line in done.stdout.splitlines()], float)
+    computed = np.array([line.split() for line in done.stdout.splitlines()], float)
     expected = [(kind, scores[0, kind, i], *boxes[0, i]) for _, kind, i in kept]
-    np.testing.assert_allclose(found, np.array(expected, float), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(computed, np.array(expected, float), rtol=1e-4, atol=1e-5)
 
 
-def test_the_python_program_finds_what_the_whole_file_finds(place: Place) -> None:
+def test_python_example_matches_onnxruntime(place: Place) -> None:
     check(place, sys.executable, EXAMPLES / "detector.py")
 
 
-def test_the_c_program_finds_what_the_whole_file_finds(place: Place) -> None:
+def test_c_example_matches_onnxruntime(place: Place) -> None:
     program = place.sdk / "detector"
     flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{place.sdk}"]
     link = [f"-L{place.sdk}", "-ledge", "-Wl,-rpath,$ORIGIN", "-o", str(program)]

@@ -27,11 +27,11 @@ def test_info_lists_the_cpu(edge: Edge) -> None:
     code, facts = edge("info")
     cpu = facts["devices"][0]
     assert (code, cpu["kind"], cpu["problem"]) == (0, "cpu", None)
-    assert cpu["names"] == [", ".join(dict.fromkeys(each["core"] for each in facts["cpus"]))]
+    assert cpu["names"] == [", ".join(dict.fromkeys(cpu_facts["core"] for cpu_facts in facts["cpus"]))]
 
 
 @pytest.mark.parametrize("name", ["", "cpu", "cpu:0"])
-def test_the_cpu_may_be_named(native: Edge, dense: Case, tmp_path: Path, name: str) -> None:
+def test_cpu_can_be_named(native: Edge, dense: Case, tmp_path: Path, name: str) -> None:
     code, answer = native("run", *dense.arguments, "--device", name, "--output", tmp_path / "o.npz")
     assert code == 0, answer
 
@@ -45,9 +45,7 @@ def test_the_cpu_may_be_named(native: Edge, dense: Case, tmp_path: Path, name: s
         ("CPU", "this edge-rt knows no such kind"),
     ],
 )
-def test_a_device_that_is_not_there_is_refused_before_the_library(
-    native: Edge, tmp_path: Path, name: str, why: str
-) -> None:
+def test_missing_device_is_refused_before_loading(native: Edge, tmp_path: Path, name: str, why: str) -> None:
     for verb in (["run", "--output", tmp_path / "o.npz"], ["bench"]):
         code, answer = native(*verb, tmp_path / "no.so", "--device", name, "--state", tmp_path)
         assert (code, answer["error"]["kind"]) == (REQUIRES, "device")
@@ -56,13 +54,13 @@ def test_a_device_that_is_not_there_is_refused_before_the_library(
 
 
 @pytest.mark.parametrize("name", ["cpu:", ":", "cpu:x", "cpu:-1", "cpu:0:0", "cpu:99999", "cpu: 0"])
-def test_what_is_no_name_of_a_device(native: Edge, tmp_path: Path, name: str) -> None:
+def test_refuses_invalid_device_names(native: Edge, tmp_path: Path, name: str) -> None:
     code, answer = native("bench", tmp_path / "no.so", "--device", name, "--state", tmp_path)
     assert (code, answer["error"]["kind"]) == (USAGE, "usage")
     assert f'the device "{name}": give a kind' in answer["error"]["message"]
 
 
-def test_functions_that_are_not_there_are_refused_before_the_library(native: Edge, tmp_path: Path) -> None:
+def test_missing_functions_are_refused_before_loading(native: Edge, tmp_path: Path) -> None:
     functions = ("--functions", "runtime.RPCTimeEvaluator,edge.npu.run,edge.vta.run,edge.no")
     code, answer = native("bench", tmp_path / "no.so", *functions, "--state", tmp_path)
     assert (code, answer["error"]["kind"]) == (REQUIRES, "function")
@@ -83,7 +81,7 @@ class Lazy:
         np.save(folder / "x.npy", self.x)
         self.folder = folder
         inputs = ("--input", folder / "x.npy", "--state", folder / "state")
-        self.arguments = [str(each) for each in (folder / "net.so", *inputs)]
+        self.arguments = [str(argument) for argument in (folder / "net.so", *inputs)]
 
     def __call__(self, *arguments: str, names: str | None = "first,second") -> tuple[int, Any, str]:
         environment = self.environment | ({} if names is None else {"EDGE_RT_LAZY": names})
@@ -101,7 +99,7 @@ def lazy(tmp_path_factory: pytest.TempPathFactory) -> Lazy:
 
 
 @pytest.mark.full
-def test_a_device_is_listed_with_the_names_of_its_driver(lazy: Lazy) -> None:
+def test_info_lists_the_drivers_device_names(lazy: Lazy) -> None:
     _, facts, _ = lazy("info")
     assert {"kind": "lazy", "names": ["first", "second"], "problem": None} in facts["devices"]
     _, facts, _ = lazy("info", names=None)
@@ -109,19 +107,19 @@ def test_a_device_is_listed_with_the_names_of_its_driver(lazy: Lazy) -> None:
 
 
 @pytest.mark.full
-def test_the_device_of_the_howto_compiles_and_says_what_is_written_there(lazy: Lazy) -> None:
+def test_howto_device_compiles_and_prints_the_documented_output(lazy: Lazy) -> None:
     from tests.fuzz.sanitized import HOWTO
 
-    shown = " ".join(HOWTO.read_text().split())
+    page = " ".join(HOWTO.read_text().split())
     _, facts, _ = lazy("info")
-    (npu,) = [each for each in facts["devices"] if each["kind"] == "npu"]
-    assert json.dumps(npu) in shown
+    (npu,) = [device for device in facts["devices"] if device["kind"] == "npu"]
+    assert json.dumps(npu) in page
     _, answer, _ = lazy("bench", "any.so", "--device", "npu", names=None)
-    assert answer["error"]["message"] in shown
+    assert answer["error"]["message"] in page
 
 
 @pytest.mark.full
-def test_a_device_that_is_absent_is_refused_with_what_is_here(lazy: Lazy) -> None:
+def test_absent_device_lists_the_present_ones(lazy: Lazy) -> None:
     for name, names, words in (
         ("lazy", None, "the environment names none"),
         ("lazy:2", "a,b", "the last of that kind is lazy:1"),
@@ -131,24 +129,24 @@ def test_a_device_that_is_absent_is_refused_with_what_is_here(lazy: Lazy) -> Non
         assert (code, answer["error"]["kind"]) == (REQUIRES, "device")
         message = answer["error"]["message"]
         assert message.startswith(f"there is no device {name} here: {words}; here are: cpu")
-        there = [f"lazy:{i}" if i else "lazy" for i in range(len(names.split(",")) if names else 0)]
-        assert set(answer["error"]["devices"]) == {"cpu", "vta:sim", *there}
+        present = [f"lazy:{i}" if i else "lazy" for i in range(len(names.split(",")) if names else 0)]
+        assert set(answer["error"]["devices"]) == {"cpu", "vta:sim", *present}
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["lazy", "lazy:0", "lazy:1"])
-def test_inputs_and_outputs_cross_as_the_hosts_memory(lazy: Lazy, name: str) -> None:
+def test_inputs_and_outputs_are_copied_from_host_memory(lazy: Lazy, name: str) -> None:
     out = lazy.folder / "o.npz"
     options = ("--device", name, "--functions", lazy_network.FUNCTION, "--output", str(out))
     code, answer, _ = lazy("run", *lazy.arguments, *options)
     assert code == 0, answer
-    with np.load(out) as found:
-        for got, wanted in zip(found.values(), lazy_network.expected(lazy.x), strict=True):
-            np.testing.assert_array_equal(got, wanted)
+    with np.load(out) as outputs:
+        for output, expected in zip(outputs.values(), lazy_network.expected(lazy.x), strict=True):
+            np.testing.assert_array_equal(output, expected)
 
 
 @pytest.mark.full
-def test_the_evaluator_and_the_profile_wait_for_the_device(lazy: Lazy) -> None:
+def test_timing_synchronises_the_device(lazy: Lazy) -> None:
     options = ("--repeat", "2", "--number", "2", "--warmup", "0", "--profile", "--device", "lazy")
     code, answer, _ = lazy("bench", *lazy.arguments, *options)
     assert code == 0, answer
@@ -159,7 +157,7 @@ def test_the_evaluator_and_the_profile_wait_for_the_device(lazy: Lazy) -> None:
 
 
 @pytest.mark.full
-def test_code_for_a_device_does_not_read_the_hosts_memory(lazy: Lazy) -> None:
+def test_device_code_does_not_read_host_memory(lazy: Lazy) -> None:
     code, answer, _ = lazy("bench", *lazy.arguments)
     assert code == 1 and "a tensor of the host's" in answer["error"]["message"]
 
@@ -184,7 +182,7 @@ def test_a_session_computes_on_the_device(lazy: Lazy, tracker: int) -> None:
     with serving(lazy, tracker):
         remote = rpc.connect_tracker("127.0.0.1", tracker).request("board", session_timeout=30)
         facts = json.loads(remote.get_function("edge.info")())
-        assert [each["names"] for each in facts["devices"] if each["kind"] == "lazy"] == [["one"]]
+        assert [entry["names"] for entry in facts["devices"] if entry["kind"] == "lazy"] == [["one"]]
         device = remote.device("ext_dev", 0)
         assert device.exist and not remote.device("ext_dev", 1).exist
         x, out = tvm.runtime.tensor(lazy.x, device), tvm.runtime.empty((4,), "float32", device)
@@ -203,19 +201,19 @@ def test_a_session_computes_on_the_device(lazy: Lazy, tracker: int) -> None:
 
 
 @pytest.mark.full
-def test_a_handle_of_the_device_is_no_address_of_the_hosts(lazy: Lazy, tracker: int) -> None:
+def test_device_handle_is_not_a_host_address(lazy: Lazy, tracker: int) -> None:
     from tests.fuzz import rpc_frames as rpc
     from tests.fuzz.rpc_frames import Code, Type
     from tests.runtime.test_fence import F32, Server
 
-    ours, size = rpc.LAZY, struct.pack("<Q", 8)
+    lazy_type, size = rpc.LAZY, struct.pack("<Q", 8)
     with (
         serving(lazy, tracker) as server,
         Server(tracker, address_of(server), lazy.folder / "stderr").session() as talk,
     ):
-        device = struct.pack("<i", Type.DEVICE) + ours
+        device = struct.pack("<i", Type.DEVICE) + lazy_type
         at = talk.pointer(rpc.frame(Code.ALLOC, rpc.values(device, rpc.number(8), rpc.number(64), F32)))
-        assert talk.say(rpc.frame(Code.COPY_TO, rpc.tensor(at, 2, device=ours), size, b"12345678"))
-        back = talk.say(rpc.frame(Code.COPY_FROM, rpc.tensor(at, 2, device=ours), size))
+        assert talk.say(rpc.frame(Code.COPY_TO, rpc.tensor(at, 2, device=lazy_type), size, b"12345678"))
+        back = talk.say(rpc.frame(Code.COPY_FROM, rpc.tensor(at, 2, device=lazy_type), size))
         assert back.endswith(b"12345678")
         assert "handed out" in talk.refusal(rpc.frame(Code.COPY_FROM, rpc.tensor(at, 2), size))

@@ -73,26 +73,26 @@ def test_each_output_keeps_its_type_when_another_is_fetched(thresholds: Path) ->
     assert outputs == [["float32", [1, 8]], ["int64", [1]]]
 
 
-def test_a_scalar_is_an_input_without_extents(thresholds: Path) -> None:
-    asked = [["shape", 0, 0], ["shape", 0, 1], ["shape", 1, 1], ["shape", 1, 2], ["shape", 2, 0]]
-    assert saw(thresholds, *asked) == [[1, 400000], [], [], None, None]
+def test_scalar_input_has_no_extents(thresholds: Path) -> None:
+    queries = [["shape", 0, 0], ["shape", 0, 1], ["shape", 1, 1], ["shape", 1, 2], ["shape", 2, 0]]
+    assert saw(thresholds, *queries) == [[1, 400000], [], [], None, None]
 
 
-def test_runs_of_one_shape_are_not_those_of_another(thresholds: Path) -> None:
+def test_latencies_are_kept_per_shape(thresholds: Path) -> None:
     """Else a repeat of few milliseconds would take as many runs as one of the small shape took."""
     large = ["set", 0, "float32", [1, 400000]]
-    seen = saw(thresholds, *SMALL, ["measure", 1, 20], large, ["measure", 1, 0])
-    assert seen[2] > 10 and seen[-1] == 1
+    answers = saw(thresholds, *SMALL, ["measure", 1, 20], large, ["measure", 1, 0])
+    assert answers[2] > 10 and answers[-1] == 1
 
 
 LARGE = ["set", 0, "float32", [1, 400000]]
 
 
-def test_an_input_of_the_same_shape_is_copied_to_where_the_last_one_lay(thresholds: Path) -> None:
+def test_input_buffer_is_reused_for_the_same_shape(thresholds: Path) -> None:
     """1.6 MB are 390 pages, which the system gives and takes back each time."""
-    seen = saw(thresholds, LARGE, SMALL[1], ["run"], [*LARGE, 2, 50], ["run"], ["first", 0])
-    assert seen[3] < 390
-    assert seen[-1] == 2
+    answers = saw(thresholds, LARGE, SMALL[1], ["run"], [*LARGE, 2, 50], ["run"], ["first", 0])
+    assert answers[3] < 390
+    assert answers[-1] == 2
 
 
 @pytest.fixture(scope="module")
@@ -107,11 +107,11 @@ def reshaped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built.library
 
 
-def test_an_output_that_is_the_input_lives_until_the_next_run(reshaped: Path) -> None:
+def test_aliased_output_lives_until_the_next_run(reshaped: Path) -> None:
     fill = ["set", 0, "float32", [2, 4]]
     steps = [[*fill, 3], ["run"], ["first", 0], ["first", 1], [*fill, 5], ["first", 0], ["first", 1], ["run"]]
-    seen = saw(reshaped, *steps)
-    assert (seen[2:4], seen[5:7]) == ([3, -3], [3, -3])
+    answers = saw(reshaped, *steps)
+    assert (answers[2:4], answers[5:7]) == ([3, -3], [3, -3])
 
 
 def test_another_library_may_take_the_threads_cuda_context(tmp_path: Path) -> None:
@@ -130,6 +130,6 @@ def test_another_library_may_take_the_threads_cuda_context(tmp_path: Path) -> No
         ["outputs"],
     ]
     environment = {"EDGE_CUDA_DRIVER": driver, "EDGE_CUDA_LOG": str(log)}
-    seen = saw(network, *steps, device="cuda", **environment)
-    assert seen[-1] == [["float32", [cuda_network.NUMBERS]]]
+    answers = saw(network, *steps, device="cuda", **environment)
+    assert answers[-1] == [["float32", [cuda_network.NUMBERS]]]
     assert names(read(log)).count("cuMemcpyHtoDAsync_v2") >= 2

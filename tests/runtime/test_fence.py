@@ -51,8 +51,8 @@ class Talk:
         return self.pointer(rpc.frame(Code.GET_FUNCTION, rpc.values(rpc.text(name.encode()))))
 
     def memory(self, size: int) -> int:
-        asked = rpc.values(CPU_DEVICE, rpc.number(size), rpc.number(64), F32)
-        return self.pointer(rpc.frame(Code.ALLOC, asked))
+        arguments = rpc.values(CPU_DEVICE, rpc.number(size), rpc.number(64), F32)
+        return self.pointer(rpc.frame(Code.ALLOC, arguments))
 
     def refusal(self, body: bytes) -> str:
         """Return why a frame was refused, after which the session has ended."""
@@ -100,7 +100,7 @@ def server(native: Edge, tracker: int, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.mark.parametrize("code", [Code.RETURN, Code.EXCEPTION, Code.COPY_ACK, Code.NONE, 22, 99, -1])
-def test_what_only_a_server_says_is_refused(server: Server, code: int) -> None:
+def test_refuses_server_messages(server: Server, code: int) -> None:
     with server.session() as talk:
         why = talk.refusal(rpc.frame(code, rpc.values(rpc.text(b"RPCSessionTimeoutError: read me"))))
     assert f"refused: the code {int(code)}, which no client sends" in why
@@ -121,7 +121,7 @@ def test_what_only_a_server_says_is_refused(server: Server, code: int) -> None:
     ids=["copy to", "copy from", "free"],
 )
 @pytest.mark.parametrize("device", [rpc.OPENCL, struct.pack("<ii", 1, 1)], ids=["opencl:0", "cpu:1"])
-def test_memory_of_one_device_is_none_of_another(
+def test_devices_do_not_share_memory(
     server: Server, body: Callable[[int, bytes], bytes], device: bytes
 ) -> None:
     """What is an address to one may be a handle to another: a pointer to what its driver keeps."""
@@ -133,7 +133,7 @@ def test_memory_of_one_device_is_none_of_another(
     assert "handed out" in server.said()
 
 
-def test_a_session_is_begun_once_and_first(server: Server) -> None:
+def test_session_begins_once_and_first(server: Server) -> None:
     with server.session(begun=False) as talk:
         assert "before kInitServer" in talk.refusal(
             rpc.frame(Code.GET_FUNCTION, rpc.values(rpc.text(b"edge.info")))
@@ -170,20 +170,20 @@ def test_a_session_is_begun_once_and_first(server: Server) -> None:
         (rpc.frame(Code.ALLOC, rpc.values(CPU_DEVICE, rpc.number(4), rpc.number(3), F32)), "aligned to 3"),
     ],
 )
-def test_sizes_that_contradict_each_other_are_refused(server: Server, body: bytes, words: str) -> None:
+def test_refuses_contradictory_sizes(server: Server, body: bytes, words: str) -> None:
     with server.session() as talk:
         assert words in talk.refusal(body)
     assert words in server.said()
 
 
 @pytest.mark.parametrize("length", [0, 3, 2**30 + 1, 2**63, 2**64 - 1])
-def test_absurd_lengths_are_refused(server: Server, length: int) -> None:
+def test_refuses_absurd_lengths(server: Server, length: int) -> None:
     with server.session() as talk:
         talk.send(struct.pack("<Q", length) + bytes(10_000))
         assert b"refused: a message of %d bytes" % length in talk.hear()
 
 
-def test_a_copy_that_no_answer_has_room_for_is_refused(server: Server) -> None:
+def test_refuses_copies_larger_than_an_answer(server: Server) -> None:
     with server.session() as talk:
         data = talk.memory(2**30)
         why = talk.refusal(rpc.frame(Code.COPY_FROM, rpc.tensor(data, 2**28), struct.pack("<Q", 2**30)))
@@ -191,17 +191,19 @@ def test_a_copy_that_no_answer_has_room_for_is_refused(server: Server) -> None:
     assert "at once" in server.said()
 
 
-def test_elements_are_counted_as_a_board_of_32_bits_counts_them(tmp_path: Path) -> None:
+def test_element_counts_on_32_bit_boards(tmp_path: Path) -> None:
     """2**32 of one bit are 512 MiB, and none for a size_t of 32 bits."""
     edge = edge_for("armv7")
-    asked = rpc.values(struct.pack("<i", Type.TENSOR) + rpc.tensor(0, 2**32, dtype=(1, 1, 1)), rpc.NOTHING)
+    arguments = rpc.values(
+        struct.pack("<i", Type.TENSOR) + rpc.tensor(0, 2**32, dtype=(1, 1, 1)), rpc.NOTHING
+    )
     with running_tracker() as tracker, edge.serving(tmp_path / "state", tracker) as process:
-        there = Server(tracker, address_of(process), tmp_path / "none")
-        with there.session() as talk:
-            assert "than there can be" in talk.refusal(rpc.frame(Code.ALLOC_TENSOR, asked))
+        small_board = Server(tracker, address_of(process), tmp_path / "none")
+        with small_board.session() as talk:
+            assert "than there can be" in talk.refusal(rpc.frame(Code.ALLOC_TENSOR, arguments))
 
 
-def test_what_was_never_handed_out_is_refused(server: Server) -> None:
+def test_refuses_unknown_handles(server: Server) -> None:
     size = struct.pack("<Q", 64)
     with server.session() as talk:
         data = talk.memory(64)
@@ -224,7 +226,7 @@ def test_what_was_never_handed_out_is_refused(server: Server) -> None:
 
 
 @pytest.mark.parametrize("kind", [Type.POINTER, Type.MODULE, Type.FUNCTION, Type.REMOTE])
-def test_foreign_objects_are_refused(server: Server, kind: Type) -> None:
+def test_refuses_foreign_objects(server: Server, kind: Type) -> None:
     value = struct.pack("<iI", kind, kind) + b"\x40" * 8 if kind is Type.REMOTE else rpc.number(0x4040, kind)
     with server.session() as talk:
         info = talk.function("edge.info")
@@ -242,14 +244,14 @@ def test_foreign_objects_are_refused(server: Server, kind: Type) -> None:
         assert "no function" in talk.refusal(rpc.frame(Code.CALL, struct.pack("<Q", info), rpc.values()))
 
 
-def test_there_is_no_way_past_the_fence(server: Server) -> None:
+def test_fence_cannot_be_bypassed(server: Server) -> None:
     with server.session() as talk:
         for name in ("rpc.ServerLoop", "rpc.Connect", "rpc.ReturnException", "rpc.CreatePipeClient"):
             assert talk.function(name) == 0
         assert talk.function("edge.info")
 
 
-def test_functions_that_count_on_their_arguments_are_given_them(server: Server) -> None:
+def test_functions_get_their_expected_arguments(server: Server) -> None:
     with server.session() as talk:
         files = [f"tvm.rpc.server.{name}" for name in ("upload", "download", "remove")]
         for name in (*files, "tvm.contrib.random.random_fill_for_measure"):

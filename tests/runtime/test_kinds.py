@@ -30,12 +30,12 @@ def code(file: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_outside_its_folder_names_a_kind(kind: str) -> None:
+def test_device_kinds_are_named_in_their_folder_only(kind: str) -> None:
     """What no other file names, no other file can include or call."""
-    own = NATIVE / "src" / kind
+    kind_folder = NATIVE / "src" / kind
     sources = [path for path in NATIVE.rglob("*") if path.suffix in {".cc", ".h", ".map", ".cmake"}]
-    outside = [path for path in sources if not path.is_relative_to(own)]
-    assert own.is_dir() and NATIVE / "src" / "main.cc" in outside
+    outside = [path for path in sources if not path.is_relative_to(kind_folder)]
+    assert kind_folder.is_dir() and NATIVE / "src" / "main.cc" in outside
     assert [path.name for path in outside if kind in code(path)] == []
     assert code(LISTS).count(kind) == 1, "its line"
 
@@ -85,7 +85,7 @@ class Without:
 
 @pytest.mark.full
 @pytest.mark.parametrize("away", [(), *((kind,) for kind in KINDS), tuple(KINDS)], ids="-".join)
-def test_edge_rt_is_whole_without_it(tmp_path: Path, away: tuple[str, ...]) -> None:
+def test_edge_rt_builds_without_a_device_kind(tmp_path: Path, away: tuple[str, ...]) -> None:
     """It links, lists the kinds that are left, and computes on them."""
     from tests.runtime import networks, opencl_network, vta_network
     from tests.vta.regions import case
@@ -94,7 +94,7 @@ def test_edge_rt_is_whole_without_it(tmp_path: Path, away: tuple[str, ...]) -> N
     left = ["cpu", *(kind for kind in KINDS if kind not in away)]
     _, facts = edge("info", "--devices")
     tests_own = {"lazy", "npu"}
-    assert [each["kind"] for each in facts["devices"] if each["kind"] not in tests_own] == left
+    assert [entry["kind"] for entry in facts["devices"] if entry["kind"] not in tests_own] == left
     verbs = [
         "info",
         "run",

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
-def test_it_offers_its_interface_and_needs_old_systems_alone(edge: Edge) -> None:
+def test_library_exports_its_interface_and_needs_old_glibc_only(edge: Edge) -> None:
     with ensure_runtime(edge.arch).library.open("rb") as file:
         elf = ELFFile(file)
         symbols = list(elf.get_section_by_name(".dynsym").iter_symbols())
@@ -36,8 +36,8 @@ def test_it_offers_its_interface_and_needs_old_systems_alone(edge: Edge) -> None
     offered = {s.name for s in symbols if s["st_shndx"] != "SHN_UNDEF" and s.name}
     assert {"edge_open", "edge_run", "edge_output", "TVMFFIErrorSetRaisedFromCStrParts"} <= offered
     assert all(name.startswith(("edge_", "TVMFFI", "TVMBackend", "EDGE_")) for name in offered)
-    wanted = {s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF"}
-    assert {"memcpy", "memset", "logf", "malloc"} <= wanted
+    undefined = {s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF"}
+    assert {"memcpy", "memset", "logf", "malloc"} <= undefined
     needed = {tag.needed for tag in dynamic if tag.entry.d_tag == "DT_NEEDED"}
     assert needed <= LIBRARIES | {LOADERS[edge.arch]}
     assert [tag.soname for tag in dynamic if tag.entry.d_tag == "DT_SONAME"] == ["libedge.so"]
@@ -70,8 +70,8 @@ class Place:
     def check(self, done: subprocess.CompletedProcess[str]) -> None:
         assert done.returncode == 0, done.stderr
         expected = np.concatenate([value.ravel() for value in self.bundle.expected.values()])
-        found = [float(line) for line in done.stdout.split()]
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+        numbers = [float(line) for line in done.stdout.split()]
+        np.testing.assert_allclose(numbers, expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("board", ["rk3399", "pynq"])
@@ -114,7 +114,7 @@ for size, last in zip(sys.argv[3::2], sys.argv[4::2]):
 """
 
 
-def test_programs_of_other_headers_are_understood_or_refused(tmp_path: Path) -> None:
+def test_programs_of_other_header_versions(tmp_path: Path) -> None:
     place = Place(tmp_path, "local")
     no_sizes = (0, 24, 36, 99999)
     versions = (32, 40, 48, 56)
@@ -131,8 +131,8 @@ def test_programs_of_other_headers_are_understood_or_refused(tmp_path: Path) -> 
         "what is not set, or not the caller's, is nothing"
     )
     assert "does not know" in unknown and "older than the program's edge_rt.h" in unknown
-    for size, said in zip(no_sizes, (zero, short, between, huge), strict=True):
-        assert said == f"edge_options.size is {size}: set it to sizeof(edge_options)"
+    for size, message in zip(no_sizes, (zero, short, between, huge), strict=True):
+        assert message == f"edge_options.size is {size}: set it to sizeof(edge_options)"
 
 
 CHOOSING = """
@@ -162,7 +162,7 @@ def test_a_program_chooses_the_device(tmp_path: Path) -> None:
     assert wrong.startswith("usage: ") and "cpu:one" in wrong
 
 
-def test_threads_open_at_the_same_time(tmp_path: Path) -> None:
+def test_concurrent_threads_open_libraries(tmp_path: Path) -> None:
     library = ensure_runtime("x86_64").library
     assert library
     program, source = tmp_path / "opening", Path(__file__).with_name("opening_threads.c")

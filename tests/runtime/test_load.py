@@ -15,7 +15,7 @@ from tests.runtime.conftest import Case, Edge
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
 
-def test_constants_are_in_memory_once(native: Edge, dense: Case, tmp_path: Path) -> None:
+def test_constants_are_loaded_once(native: Edge, dense: Case, tmp_path: Path) -> None:
     (tmp_path / "wide.so").write_bytes(networks.library("wide", "x86_64"))
     np.save(tmp_path / "row.npy", np.eye(1, networks.WIDE, dtype="float32"))
     wide = (tmp_path / "wide.so", "--input", tmp_path / "row.npy", "--state", tmp_path)
@@ -29,21 +29,21 @@ def test_constants_are_in_memory_once(native: Edge, dense: Case, tmp_path: Path)
     np.testing.assert_array_equal(np.load(tmp_path / "o.npz")["output_0"][0], networks.wide_weight()[0])
 
 
-def test_a_library_of_another_version_is_refused(native: Edge, dense: Case, tmp_path: Path) -> None:
-    whole = networks.library("dense", "x86_64")
+def test_refuses_a_library_of_another_version(native: Edge, dense: Case, tmp_path: Path) -> None:
+    complete = networks.library("dense", "x86_64")
     version = b"\x04\0\0\0\0\0\0\x000.14"  # tvm/runtime/vm/executable.h
-    assert whole.count(version) == 1
-    dense.library.write_bytes(whole.replace(version, version[:-1] + b"9"))
+    assert complete.count(version) == 1
+    dense.library.write_bytes(complete.replace(version, version[:-1] + b"9"))
     code, answer = native("run", *dense.arguments, "--output", tmp_path / "o.npz")
     assert (code, answer["error"]["kind"]) == (1, "load")
     assert "another version of TVM" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize("before", [8, 56], ids=["modules", "all"])
-def test_zeros_where_something_was_not_copied(native: Edge, dense: Case, tmp_path: Path, before: int) -> None:
-    whole = networks.library("dense", "x86_64")
-    at = whole.index(b"relax.VMExecutable") - before
-    dense.library.write_bytes(whole[:at] + bytes(100) + whole[at + 100 :])
+def test_refuses_zeroed_parts(native: Edge, dense: Case, tmp_path: Path, before: int) -> None:
+    complete = networks.library("dense", "x86_64")
+    at = complete.index(b"relax.VMExecutable") - before
+    dense.library.write_bytes(complete[:at] + bytes(100) + complete[at + 100 :])
     code, answer = native("run", *dense.arguments, "--output", tmp_path / "o.npz")
     assert (code, answer["error"]["kind"]) == (1, "load")
     assert "is damaged" in answer["error"]["message"]
@@ -64,19 +64,19 @@ RANK, DTYPE, SHAPE = 24, 28, 32
         (SHAPE, struct.pack("<q", 2**40)),
     ],
 )
-def test_a_constant_that_lies_about_its_size(
+def test_refuses_constants_with_a_wrong_size(
     native: Edge, dense: Case, tmp_path: Path, at: int, lie: bytes
 ) -> None:
-    whole = networks.library("dense", "x86_64")
-    first = whole.index(TENSOR) + at
-    dense.library.write_bytes(whole[:first] + lie + whole[first + len(lie) :])
+    complete = networks.library("dense", "x86_64")
+    first = complete.index(TENSOR) + at
+    dense.library.write_bytes(complete[:first] + lie + complete[first + len(lie) :])
     code, answer = native("run", *dense.arguments, "--output", tmp_path / "o.npz")
     assert (code, answer["error"]["kind"]) == (1, "load")
     assert "is damaged" in answer["error"]["message"]
 
 
-def test_an_embedded_part_that_is_longer_than_its_symbol(native: Edge, dense: Case, tmp_path: Path) -> None:
-    whole = networks.library("dense", "x86_64")
+def test_refuses_embedded_parts_longer_than_their_symbol(native: Edge, dense: Case, tmp_path: Path) -> None:
+    complete = networks.library("dense", "x86_64")
     with dense.library.open("rb") as file:
         symbols = ELFFile(file).get_section_by_name(".dynsym").iter_symbols()
         (embedded,) = [symbol for symbol in symbols if symbol.name == "__tvm_ffi__library_bin"]
@@ -87,9 +87,9 @@ def test_an_embedded_part_that_is_longer_than_its_symbol(native: Edge, dense: Ca
         ]
     first = embedded["st_value"] - segment["p_vaddr"] + segment["p_offset"]
     size = embedded["st_size"] - 8
-    assert struct.unpack_from("<Q", whole, first) == (size,)
+    assert struct.unpack_from("<Q", complete, first) == (size,)
     for lie in (size + 1, 2**40, 2**64 - 1):
-        dense.library.write_bytes(whole[:first] + struct.pack("<Q", lie) + whole[first + 8 :])
+        dense.library.write_bytes(complete[:first] + struct.pack("<Q", lie) + complete[first + 8 :])
         code, answer = native("run", *dense.arguments, "--output", tmp_path / "o.npz")
         assert (code, answer["error"]["kind"]) == (1, "load")
         assert "is damaged" in answer["error"]["message"]

@@ -61,7 +61,7 @@ def lines(folder: Path) -> list[Any]:
     return [json.loads(line) for line in (folder / "results").read_text().splitlines()]
 
 
-def test_a_crash_a_hang_and_spoilt_memory_cost_one_candidate_each(
+def test_crashes_and_hangs_cost_one_candidate_each(
     made: dict[str, Path], measure: Measure, tmp_path: Path
 ) -> None:
     acts = [Act("first")]
@@ -69,18 +69,18 @@ def test_a_crash_a_hang_and_spoilt_memory_cost_one_candidate_each(
         limit_s = 1.0 if act == "hang()" else 20.0
         acts += [Act(f"deadly:{place}", act, limit_s), Act(f"sound:{place}")]
     digests = write_folder(tmp_path / "f", acts, [made[act.body] for act in acts], case_of(tmp_path))
-    code, said = measure(tmp_path / "f")
-    assert (code, said["measured"], said["left"]) == (0, len(acts), 0)
-    assert said["caches_flushed"] is False
-    head, *found = lines(tmp_path / "f")
-    assert head["results"] == 1 and [each["candidate"] for each in found] == digests
-    came = {act: each["failure"] for act, each in zip(DEADLY, found[1::2], strict=True)}
+    code, answer = measure(tmp_path / "f")
+    assert (code, answer["measured"], answer["left"]) == (0, len(acts), 0)
+    assert answer["caches_flushed"] is False
+    head, *results = lines(tmp_path / "f")
+    assert head["results"] == 1 and [result["candidate"] for result in results] == digests
+    came = {act: result["failure"] for act, result in zip(DEADLY, results[1::2], strict=True)}
     assert not {act: failure for act, failure in came.items() if failure not in DEADLY[act]}
-    assert all(each["failure"] is None and len(each["ms"]) == 2 for each in found[::2])
-    assert all(ms > 0 for each in found[::2] for ms in each["ms"])
+    assert all(result["failure"] is None and len(result["ms"]) == 2 for result in results[::2])
+    assert all(ms > 0 for result in results[::2] for ms in result["ms"])
 
 
-def test_it_goes_on_where_it_was_cut(plain: Path, measure: Measure) -> None:
+def test_measuring_resumes_after_an_interruption(plain: Path, measure: Measure) -> None:
     assert measure(plain, "--time", "0")[1] == {
         "candidates": 3,
         "measured": 0,
@@ -91,19 +91,19 @@ def test_it_goes_on_where_it_was_cut(plain: Path, measure: Measure) -> None:
         "caches_flushed": False,
     }
     assert measure(plain)[1]["measured"] == 3
-    whole = (plain / "results").read_bytes()
-    *first, last = whole.splitlines(keepends=True)
+    complete = (plain / "results").read_bytes()
+    *first, last = complete.splitlines(keepends=True)
     for cut in (b"", last[:30], last[:-1]):
         (plain / "results").write_bytes(b"".join(first) + cut)
-        said = measure(plain)[1]
-        assert (said["before"], said["measured"]) == (2, 1), cut
+        answer = measure(plain)[1]
+        assert (answer["before"], answer["measured"]) == (2, 1), cut
         assert (plain / "results").read_bytes().splitlines(keepends=True)[:-1] == first
     (plain / "results").write_bytes(first[0][:20])
     assert measure(plain)[1]["measured"] == 3
     assert measure(plain)[1]["before"] == 3
 
 
-def test_wrong_outputs_are_told(made: dict[str, Path], measure: Measure, tmp_path: Path) -> None:
+def test_wrong_outputs_are_reported(made: dict[str, Path], measure: Measure, tmp_path: Path) -> None:
     case = case_of(tmp_path, np.array([0, 2, 4, 7], np.float32))
     write_folder(tmp_path / "f", [Act("off")], [made[DOUBLED]], case)
     assert measure(tmp_path / "f")[1]["failed"] == 1
@@ -112,22 +112,22 @@ def test_wrong_outputs_are_told(made: dict[str, Path], measure: Measure, tmp_pat
     assert result["message"] == "differs from the definition by 1 where values reach 7"
 
 
-def test_a_station_that_does_not_work_measures_nothing(
-    made: dict[str, Path], measure: Measure, tmp_path: Path
-) -> None:
+def test_broken_station_measures_nothing(made: dict[str, Path], measure: Measure, tmp_path: Path) -> None:
     acts = [Act("probe", "crash()", probe=True), Act("sound")]
     write_folder(tmp_path / "f", acts, [made["crash()"], made[DOUBLED]], case_of(tmp_path))
-    code, said = measure(tmp_path / "f")
-    assert (code, said["error"]["kind"]) == (FAILED, "probe")
-    assert "a known-good kernel fails here, before anything is measured: runtime" in said["error"]["message"]
+    code, answer = measure(tmp_path / "f")
+    assert (code, answer["error"]["kind"]) == (FAILED, "probe")
+    assert (
+        "a known-good kernel fails here, before anything is measured: runtime" in answer["error"]["message"]
+    )
     assert len(lines(tmp_path / "f")) == 1
 
 
-def test_another_process_measures_the_folder(plain: Path, measure: Measure) -> None:
+def test_folder_in_use_is_refused(plain: Path, measure: Measure) -> None:
     with (plain / "results").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        code, said = measure(plain)
-    assert (code, said["error"]["kind"]) == (BUSY, "busy")
+        code, answer = measure(plain)
+    assert (code, answer["error"]["kind"]) == (BUSY, "busy")
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,10 @@ class Bystander:
         return second
 
     def _seen(self) -> tuple[list[int], list[int]]:
-        said = self.device("info", "--state", self.state)[1]
-        return [each["pid"] for each in (said["holder"],) if each], [each["pid"] for each in said["waiting"]]
+        answer = self.device("info", "--state", self.state)[1]
+        return [ticket["pid"] for ticket in (answer["holder"],) if ticket], [
+            ticket["pid"] for ticket in answer["waiting"]
+        ]
 
 
 @pytest.fixture
@@ -170,15 +172,15 @@ def long(made: dict[str, Path], tmp_path: Path) -> Path:
     return tmp_path / "long"
 
 
-def test_two_folders_take_turns(bystander: Bystander, plain: Path, long: Path) -> None:
+def test_concurrent_folders_take_turns(bystander: Bystander, plain: Path, long: Path) -> None:
     with bystander.begun(long) as first, bystander.wait_behind(first, plain) as second:
-        told = [each.communicate(timeout=PATIENCE_S)[1] for each in (first, second)]
+        messages = [process.communicate(timeout=PATIENCE_S)[1] for process in (first, second)]
     assert (first.returncode, second.returncode) == (0, 0)
-    assert all(b"others wait for this board (1): it is their turn" in words for words in told)
+    assert all(b"others wait for this board (1): it is their turn" in words for words in messages)
     assert len(lines(plain)) == len(lines(long)) == 1 + 3
 
 
-def test_a_turn_that_does_not_come_back_in_time_leaves_the_rest(
+def test_lost_turn_leaves_the_rest_unmeasured(
     bystander: Bystander, made: dict[str, Path], long: Path, tmp_path: Path
 ) -> None:
     act = Act("endless", "hang()", 300.0)
@@ -187,23 +189,23 @@ def test_a_turn_that_does_not_come_back_in_time_leaves_the_rest(
         bystander.begun(long, "--time", "20") as first,
         bystander.wait_behind(first, tmp_path / "endless") as second,
     ):
-        out, told = first.communicate(timeout=PATIENCE_S)
+        out, messages = first.communicate(timeout=PATIENCE_S)
         second.kill()
-    assert first.returncode == 0 and b"another measurement is running" in told
-    said = json.loads(out)
-    assert (said["measured"], said["left"]) == (1, 2)
+    assert first.returncode == 0 and b"another measurement is running" in messages
+    answer = json.loads(out)
+    assert (answer["measured"], answer["left"]) == (1, 2)
 
 
-def test_folders_that_are_refused(plain: Path, measure: Measure, tmp_path: Path) -> None:
+def test_refuses_invalid_folders(plain: Path, measure: Measure, tmp_path: Path) -> None:
     text = (plain / "plan").read_text()
     member = next((plain / "members").iterdir())
 
     def refused(name: str, change: Callable[[Path], object]) -> str:
         folder = copied(plain, tmp_path / name)
         change(folder)
-        code, said = measure(folder)
-        assert code == USAGE, (name, said)
-        return str(said["error"]["message"])
+        code, answer = measure(folder)
+        assert code == USAGE, (name, answer)
+        return str(answer["error"]["message"])
 
     def sealed(old: str, new: str) -> Callable[[Path], None]:
         assert old in text
@@ -218,8 +220,8 @@ def test_folders_that_are_refused(plain: Path, measure: Measure, tmp_path: Path)
     )
     assert "is cut" in refused("cut", lambda f: (f / "plan").write_text(text[:-200]))
     assert "take the edge-rt of the version" in refused("runtime", sealed("runtime ", "runtime 0"))
-    gone = refused("gone", lambda f: (f / "members" / member.name).unlink())
-    assert member.name in gone and "cannot be read" in gone
+    missing = refused("gone", lambda f: (f / "members" / member.name).unlink())
+    assert member.name in missing and "cannot be read" in missing
     changed = refused(
         "member", lambda f: (f / "members" / member.name).write_bytes(b"\0" * member.stat().st_size)
     )
@@ -248,7 +250,7 @@ def test_folders_that_are_refused(plain: Path, measure: Measure, tmp_path: Path)
         assert "the plan's line " in refused(f"odd{number}", sealed(old, new)), new
 
 
-def test_results_of_others_are_not_added_to(plain: Path, measure: Measure) -> None:
+def test_refuses_foreign_results(plain: Path, measure: Measure) -> None:
     measure(plain)
     good = (plain / "results").read_text()
     other = good.replace('"plan": "', '"plan": "0', 1)
@@ -258,22 +260,22 @@ def test_results_of_others_are_not_added_to(plain: Path, measure: Measure) -> No
         good + "x\n",
     ):
         (plain / "results").write_text(text)
-        code, said = measure(plain)
-        assert code == USAGE and "results" in said["error"]["message"]
+        code, answer = measure(plain)
+        assert code == USAGE and "results" in answer["error"]["message"]
         assert (plain / "results").read_text() == text
 
 
-def test_another_device_than_that_of_the_candidates(plain: Path, measure: Measure) -> None:
-    code, said = measure(plain, "--device", "opencl")
-    assert (code, said["error"]["message"]) == (USAGE, "--device opencl: the candidates are for cpu")
+def test_refuses_candidates_of_another_device(plain: Path, measure: Measure) -> None:
+    code, answer = measure(plain, "--device", "opencl")
+    assert (code, answer["error"]["message"]) == (USAGE, "--device opencl: the candidates are for cpu")
     resealed(plain, (plain / "plan").read_text().replace("compute cpu", "compute cuda", 1))
-    code, said = measure(plain)
-    assert code == FAILED and "there is no device cuda here" in said["error"]["message"]
+    code, answer = measure(plain)
+    assert code == FAILED and "there is no device cuda here" in answer["error"]["message"]
 
 
-def test_it_says_on_stderr_how_far_it_is(native: Edge, plain: Path, tmp_path: Path) -> None:
+def test_progress_on_standard_error(native: Edge, plain: Path, tmp_path: Path) -> None:
     command = [*native.command, "measure", str(plain), "--state", str(tmp_path / "rt")]
     done = subprocess.run(command, capture_output=True, timeout=60, check=True)
-    told = done.stderr.decode().splitlines()
-    assert [line.partition(": ")[0] for line in told] == [f"{n}/3 c0ffee:{n - 1}" for n in (1, 2, 3)]
-    assert all(line.endswith(" ms") for line in told)
+    messages = done.stderr.decode().splitlines()
+    assert [line.partition(": ")[0] for line in messages] == [f"{n}/3 c0ffee:{n - 1}" for n in (1, 2, 3)]
+    assert all(line.endswith(" ms") for line in messages)

@@ -84,29 +84,27 @@ def requests(
 ) -> Iterator[subprocess.CompletedProcess[str]]:
     """Run a command once for each request for memory that it makes, which is refused."""
     shim = {"LD_PRELOAD": str(short), "SHORT_FROM": SMALLEST}
-    told = place / "told"
-    assert ran(edge, place, command, SHORT_AT="0", SHORT_TELL=str(told), **shim).returncode == 0
-    asked = int(told.read_text())
-    assert asked > 3
-    for number in range(1, asked + 1, max(1, asked // 150)):
+    count_file = place / "told"
+    assert ran(edge, place, command, SHORT_AT="0", SHORT_TELL=str(count_file), **shim).returncode == 0
+    count = int(count_file.read_text())
+    assert count > 3
+    for number in range(1, count + 1, max(1, count // 150)):
         yield ran(edge, place, command, SHORT_AT=str(number), **shim)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_memory_that_is_refused_once_ends_in_a_sentence(
-    native: Edge, place: Path, command: str, short: Path
-) -> None:
+def test_failed_allocation_is_reported(native: Edge, place: Path, command: str, short: Path) -> None:
     ends = [wrong(done) for done in requests(native, place, command, short)]
     assert [end for end in ends if end] == []
 
 
-def test_a_cpu_has_its_features_or_memory_is_lacking(native: Edge, place: Path, short: Path) -> None:
+def test_cpu_features_or_out_of_memory(native: Edge, place: Path, short: Path) -> None:
     """A CPU that seems to have none refuses every network as made for another."""
     ends = [json.loads(done.stdout) for done in requests(native, place, "info", short) if not done.returncode]
     assert ends and all("sse2" in end["cpu_features"] for end in ends)
 
 
-def test_a_network_that_lacks_memory_says_so_or_computes_right(native: Edge, place: Path) -> None:
+def test_network_without_memory_fails_or_computes_correctly(native: Edge, place: Path) -> None:
     """By `ulimit -v`, from where the library cannot be mapped to where all is there."""
     codes = set()
     for kib in range(17_000, 40_000, 500):
@@ -126,7 +124,7 @@ def limit(kib: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (kib * 1024, kib * 1024))
 
 
-def test_threads_that_cannot_be_started_are_told(native: Edge, place: Path) -> None:
+def test_threads_that_cannot_start_are_reported(native: Edge, place: Path) -> None:
     done = ran(native, place, "run", lambda: limit(12_000))
     assert done.returncode == 1
     assert "no further thread can be started: " in done.stderr and "ulimit" in done.stderr

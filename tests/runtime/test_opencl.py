@@ -35,10 +35,10 @@ class Device:
     settings: Mapping[str, str] = field(default_factory=dict)  # of this program
 
     def __call__(self, *arguments: str | Path, **environment: str | Path) -> tuple[int, Any]:
-        own = {name: str(value) for name, value in environment.items()}
+        variables = {name: str(value) for name, value in environment.items()}
         done = subprocess.run(
             [self.program, *map(str, arguments)],
-            env={"PATH": os.environ["PATH"], "LC_ALL": "C", **self.settings, **own},
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C", **self.settings, **variables},
             capture_output=True,
             timeout=120,
         )
@@ -96,14 +96,14 @@ def check_run(device: Device, state: Path, **environment: str | Path) -> None:
     code, answer = device("run", *device.arguments(state), "--output", out, **environment)
     assert code == 0, answer
     expected = networks.dense(np.load(device.folder / "x.npy"), np.load(device.folder / "bias.npy"))
-    with np.load(out) as found:
-        for got, wanted in zip(found.values(), expected, strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    with np.load(out) as outputs:
+        for output, reference in zip(outputs.values(), expected, strict=True):
+            np.testing.assert_allclose(output, reference, rtol=1e-5, atol=1e-6)
 
 
 def opencl(document: Any) -> Any:
-    (found,) = [kind for kind in document["devices"] if kind["kind"] == "opencl"]
-    return found
+    (kind_facts,) = [kind for kind in document["devices"] if kind["kind"] == "opencl"]
+    return kind_facts
 
 
 def kept(state: Path) -> list[Path]:
@@ -112,20 +112,20 @@ def kept(state: Path) -> list[Path]:
 
 def shared_cache() -> dict[Path, int]:
     """Return what PoCL keeps for programs without a home folder, with its times: others may leave some."""
-    found = (Path("/tmp/pocl"), *Path("/tmp/pocl").rglob("*"))
-    return {path: path.stat().st_mtime_ns for path in found if path.exists()}
+    paths = (Path("/tmp/pocl"), *Path("/tmp/pocl").rglob("*"))
+    return {path: path.stat().st_mtime_ns for path in paths if path.exists()}
 
 
-def test_drivers_are_asked_when_devices_are_asked_for(device: Device, tmp_path: Path) -> None:
+def test_drivers_are_loaded_only_for_devices(device: Device, tmp_path: Path) -> None:
     before = shared_cache()
     _, plain = device("info", "--state", tmp_path / "state")
     others = ("vta", "lazy", "npu")  # the last two in edge-rt with sanitizers alone
     assert [kind["kind"] for kind in plain["devices"] if kind["kind"] not in others] == ["cpu"]
     assert not (tmp_path / "state").exists()
     code, answer = device("info", "--devices", "--state", tmp_path / "state")
-    found = opencl(answer)
-    (facts,) = found["details"]
-    assert (code, found["problem"], found["names"]) == (0, None, [facts["name"]])
+    opencl_facts = opencl(answer)
+    (facts,) = opencl_facts["details"]
+    assert (code, opencl_facts["problem"], opencl_facts["names"]) == (0, None, [facts["name"]])
     assert "Portable Computing Language" in facts["platform"] and facts["type"] == "cpu"
     assert facts["max_work_group"] >= 256 and facts["local_bytes"] >= 32768 and facts["float_lanes"] >= 4
     assert shared_cache() == before and (tmp_path / "state" / "devices" / "pocl").is_dir()
@@ -138,37 +138,35 @@ def test_a_network_computes_on_the_device(device: Device, used: Path) -> None:
     assert [path.name for path in kept(used)] == names
 
 
-def test_bench_leaves_copies_out_and_says_what_they_take(device: Device, used: Path) -> None:
+def test_bench_reports_copies_apart(device: Device, used: Path) -> None:
     code, answer = device("bench", *device.arguments(used), "--repeat", "3", "--profile")
     assert code == 0 and all(ms > 0 for ms in answer["times_ms"])
     assert answer["copies_ms"]["to_device"] > 0 and answer["copies_ms"]["from_device"] > 0
-    assert {"matmul", "relu", "multiply", "add"} <= {each["name"] for each in answer["operators"]}
+    assert {"matmul", "relu", "multiply", "add"} <= {operator["name"] for operator in answer["operators"]}
 
 
-def test_a_function_has_memory_of_its_own(device: Device, tmp_path: Path) -> None:
+def test_function_with_a_workspace(device: Device, tmp_path: Path) -> None:
     x = np.random.default_rng(1).standard_normal(1024, "float32")
     np.save(tmp_path / "x.npy", x)
     (tmp_path / "workspace.so").write_bytes(opencl_network.workspace())
-    given = (tmp_path / "workspace.so", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz")
-    code, answer = device("run", *given, "--device", "opencl", "--state", tmp_path / "state")
+    arguments = (tmp_path / "workspace.so", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz")
+    code, answer = device("run", *arguments, "--device", "opencl", "--state", tmp_path / "state")
     assert code == 0, answer
     (output,) = np.load(tmp_path / "y.npz").values()
     np.testing.assert_array_equal(output, np.tile((x + 1) * 2, 2))
 
 
-def test_on_the_cpu_there_are_no_copies(native: Edge, dense: Case) -> None:
+def test_cpu_has_no_copies(native: Edge, dense: Case) -> None:
     _, answer = native("bench", *dense.arguments, "--repeat", "1")
     assert answer["copies_ms"] is None
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "another driver's", "a folder"])
-def test_a_cache_that_is_damaged_is_compiled_anew(
-    device: Device, used: Path, tmp_path: Path, damage: str
-) -> None:
+def test_damaged_cache_is_recompiled(device: Device, used: Path, tmp_path: Path, damage: str) -> None:
     state = tmp_path / "state"
     subprocess.run(["cp", "-r", used, state], check=True)
-    whole = {path: path.read_bytes() for path in kept(state)}
-    for path, content in whole.items():
+    complete = {path: path.read_bytes() for path in kept(state)}
+    for path, content in complete.items():
         if damage == "a folder":
             path.unlink()
             (path / "in").mkdir(parents=True)
@@ -183,7 +181,7 @@ def test_a_cache_that_is_damaged_is_compiled_anew(
             )
     check_run(device, state)
     if damage != "a folder":  # nothing can take its place
-        assert all(b"poclbin" in path.read_bytes() for path in whole)
+        assert all(b"poclbin" in path.read_bytes() for path in complete)
 
 
 def sealed(content: bytes) -> bytes:
@@ -198,7 +196,7 @@ def sealed(content: bytes) -> bytes:
     return head + struct.pack("<Q", digest)
 
 
-def test_without_a_driver_the_device_is_missing(device: Device, tmp_path: Path) -> None:
+def test_missing_driver(device: Device, tmp_path: Path) -> None:
     # The loader is there, and knows of no driver.
     code, answer = device("info", "--devices", "--state", tmp_path / "state", OCL_ICD_VENDORS=tmp_path)
     problem = opencl(answer)["problem"]
@@ -211,7 +209,7 @@ def test_without_a_driver_the_device_is_missing(device: Device, tmp_path: Path) 
     assert message.endswith("; here are: cpu, vta:sim") and problem in message
 
 
-def test_without_any_library_of_opencl_each_name_is_told(tmp_path: Path) -> None:
+def test_missing_opencl_library_names_all_candidates(tmp_path: Path) -> None:
     # For qemu there is a sysroot without any.
     code, answer = edge_for("aarch64")("info", "--devices", "--state", tmp_path / "state")
     names = ("libOpenCL.so.1", "libOpenCL.so", "libmali.so.1", "libmali.so")
@@ -219,13 +217,13 @@ def test_without_any_library_of_opencl_each_name_is_told(tmp_path: Path) -> None
     assert opencl(answer)["problem"] == "; ".join(f"{name} is not here" for name in names)
 
 
-def test_a_driver_without_a_function_is_named_with_it(device: Device, tmp_path: Path) -> None:
+def test_driver_without_a_function_is_named(device: Device, tmp_path: Path) -> None:
     folder = stub(tmp_path / "driver", "-DSTUB_LACKS")
     _, answer = device("info", "--devices", "--state", tmp_path / "state", LD_LIBRARY_PATH=folder)
     assert "libOpenCL.so.1 has no clSetKernelArg" in opencl(answer)["problem"]
 
 
-def test_a_library_that_is_no_library(device: Device, tmp_path: Path) -> None:
+def test_invalid_opencl_library(device: Device, tmp_path: Path) -> None:
     (tmp_path / "libOpenCL.so.1").write_text("no ELF file")
     _, answer = device("info", "--devices", "--state", tmp_path / "state", LD_LIBRARY_PATH=tmp_path)
     assert "libOpenCL.so.1: " in opencl(answer)["problem"]
@@ -239,7 +237,7 @@ def test_a_library_that_is_no_library(device: Device, tmp_path: Path) -> None:
         ("exit", "its driver ended the process that asked it"),
     ],
 )
-def test_a_driver_that_does_harm_harms_nothing_but_its_devices(
+def test_crashing_driver_affects_its_devices_only(
     device: Device, broken: Path, tmp_path: Path, harm: str, why: str
 ) -> None:
     environment = {"LD_LIBRARY_PATH": broken, "STUB_HARM": harm, "STUB_MARK": tmp_path / "opened"}
@@ -273,16 +271,14 @@ def test_a_network_for_the_cpu_opens_no_driver(
         (lambda code: code.replace(b"// Function: ", b"// function: ", 1), "the library has no source of k"),
     ],
 )
-def test_code_that_is_damaged_is_refused_when_it_is_loaded(
-    device: Device, tmp_path: Path, change: Any, says: str
-) -> None:
+def test_refuses_damaged_code_when_loading(device: Device, tmp_path: Path, change: Any, says: str) -> None:
     (device.folder / "bad.so").write_bytes(opencl_network.changed(opencl_network.network(), change))
     code, answer = device("bench", *device.arguments(tmp_path / "state", "bad.so"))
     assert (code, answer["error"]["kind"]) == (FAILED, "load")
     assert says in answer["error"]["message"]
 
 
-def test_what_the_compiler_says_is_told(device: Device, tmp_path: Path) -> None:
+def test_compiler_log_is_reported(device: Device, tmp_path: Path) -> None:
     bad = opencl_network.changed(
         opencl_network.network(), lambda code: code.replace(b"__kernel", b"__kernal")
     )
@@ -315,8 +311,8 @@ def test_a_session_computes_on_the_device(remote: Any, tmp_path: Path) -> None:
     assert card.exist and not remote.device("opencl", 1).exist
     assert card.device_name.startswith(NAMES) and card.warp_size == 1 and card.api_version == 300
     assert card.max_threads_per_block >= 256 and len(card.max_thread_dimensions) == 3
-    told = json.loads(remote.get_function("edge.devices")())
-    assert opencl({"devices": told})["names"] == [card.device_name]
+    facts = json.loads(remote.get_function("edge.devices")())
+    assert opencl({"devices": facts})["names"] == [card.device_name]
 
     x = np.arange(64, dtype="float32")
     a, b = tvm.runtime.tensor(x, card), tvm.runtime.empty((64,), "float32", card)
@@ -329,7 +325,7 @@ def test_a_session_computes_on_the_device(remote: Any, tmp_path: Path) -> None:
     assert min(timed.results) > 0
 
 
-def test_what_the_device_cannot_do_is_said_with_its_limits(remote: Any, tmp_path: Path) -> None:
+def test_exceeded_limits_are_named(remote: Any, tmp_path: Path) -> None:
     import tvm
 
     card, most = remote.device("opencl"), opencl_network.MOST_ITEMS
@@ -347,13 +343,13 @@ def test_what_the_device_cannot_do_is_said_with_its_limits(remote: Any, tmp_path
     assert tvm.runtime.tensor(np.float32([7]), card).numpy() == [7], "the session goes on"
 
 
-def test_a_handle_of_the_device_is_no_address(native: Edge, tracker: int, tmp_path: Path) -> None:
+def test_device_handle_is_not_an_address(native: Edge, tracker: int, tmp_path: Path) -> None:
     from tests.fuzz import rpc_frames as rpc
     from tests.fuzz.rpc_frames import Code, Type
     from tests.runtime.test_fence import F32, Server
 
-    ours, most = rpc.OPENCL, 4096
-    where, size = struct.pack("<i", Type.DEVICE) + ours, struct.pack("<Q", most)
+    opencl_type, most = rpc.OPENCL, 4096
+    where, size = struct.pack("<i", Type.DEVICE) + opencl_type, struct.pack("<Q", most)
     with (
         (tmp_path / "stderr").open("wb") as stderr,
         native.serving(tmp_path / "serving", tracker, stderr=stderr) as server,
@@ -361,19 +357,19 @@ def test_a_handle_of_the_device_is_no_address(native: Edge, tracker: int, tmp_pa
         open_session = Server(tracker, address_of(server), tmp_path / "stderr").session
         for wrong in (
             lambda at: rpc.frame(Code.COPY_FROM, rpc.tensor(at, most // 4), size),  # the CPU's memory
-            lambda at: rpc.frame(Code.COPY_FROM, rpc.tensor(at + 8, most // 4 - 2, device=ours), size),
+            lambda at: rpc.frame(Code.COPY_FROM, rpc.tensor(at + 8, most // 4 - 2, device=opencl_type), size),
             lambda at: rpc.frame(
-                Code.COPY_FROM, rpc.tensor(at, most // 4 + 1, device=ours), struct.pack("<Q", most + 4)
+                Code.COPY_FROM, rpc.tensor(at, most // 4 + 1, device=opencl_type), struct.pack("<Q", most + 4)
             ),
         ):
             with open_session() as talk:
                 ask = rpc.frame(Code.ALLOC, rpc.values(where, rpc.number(most), rpc.number(64), F32))
                 handles = [talk.pointer(ask) for _ in range(3)]
                 for i, at in enumerate(handles):
-                    tensor = rpc.tensor(at, most // 4, device=ours)
+                    tensor = rpc.tensor(at, most // 4, device=opencl_type)
                     answer = talk.say(rpc.frame(Code.COPY_TO, tensor, size, bytes([i]) * most))
                     assert answer[:4] == struct.pack("<i", Code.RETURN), answer
                 for i, at in enumerate(handles):
-                    tensor = rpc.tensor(at, most // 4, device=ours)
+                    tensor = rpc.tensor(at, most // 4, device=opencl_type)
                     assert talk.say(rpc.frame(Code.COPY_FROM, tensor, size))[4:] == bytes([i]) * most
                 assert re.search("handed out|a copy of", talk.refusal(wrong(handles[0])))

@@ -66,8 +66,8 @@ def fake(device: Device, library: Path, tmp_path: Path) -> Fake:
     return Fake(device, library, tmp_path)
 
 
-def test_its_limits_are_told(fake: Fake) -> None:
-    _, answer, asked = fake("info", "--devices", "--state", fake.state)
+def test_info_lists_device_limits(fake: Fake) -> None:
+    _, answer, calls = fake("info", "--devices", "--state", fake.state)
     (facts,) = opencl(answer)["details"]
     assert facts == {
         "name": "Mali-T860",
@@ -90,41 +90,43 @@ def test_its_limits_are_told(fake: Fake) -> None:
         "half_lanes": 8,
         "half": True,
     }
-    assert asked == {}, "no context for a question"
+    assert calls == {}, "no context for a question"
 
 
-def test_what_is_compiled_is_compiled_once(fake: Fake) -> None:
-    code, answer, asked = fake.bench()
+def test_kernels_are_compiled_once(fake: Fake) -> None:
+    code, answer, calls = fake.bench()
     assert code == 0, answer
-    assert (asked["context"], asked["source"], asked["binary"]) == (1, KERNELS, 0)
+    assert (calls["context"], calls["source"], calls["binary"]) == (1, KERNELS, 0)
     assert all(path.read_bytes()[:-8].endswith(b"compiled") for path in kept(fake.state)), "taken too early"
     _, _, again = fake.bench()
-    assert (again["source"], again["binary"], again["launch"]) == (0, KERNELS, asked["launch"])
+    assert (again["source"], again["binary"], again["launch"]) == (0, KERNELS, calls["launch"])
 
 
-def test_another_driver_compiles_anew(fake: Fake) -> None:
+def test_driver_update_recompiles(fake: Fake) -> None:
     fake.bench()
-    code, _, asked = fake.bench(FAKE_DRIVER="1.3")
-    assert code == 0 and (asked["source"], asked["binary"], asked["binary refused"]) == (KERNELS, 0, 0)
+    code, _, calls = fake.bench(FAKE_DRIVER="1.3")
+    assert code == 0 and (calls["source"], calls["binary"], calls["binary refused"]) == (KERNELS, 0, 0)
     assert len(kept(fake.state)) == 2 * KERNELS
-    code, _, asked = fake.bench(FAKE_FAIL="clCreateProgramWithBinary")
-    assert code == 0 and (asked["source"], asked["binary refused"]) == (KERNELS, KERNELS)
+    code, _, calls = fake.bench(FAKE_FAIL="clCreateProgramWithBinary")
+    assert code == 0 and (calls["source"], calls["binary refused"]) == (KERNELS, KERNELS)
 
 
-def test_the_cache_has_an_end(fake: Fake) -> None:
+def test_cache_size_is_limited(fake: Fake) -> None:
     fake.bench()
-    mine = kept(fake.state)
+    entries = kept(fake.state)
     for number in range(1100):
-        old = mine[0].with_name(f"{number:016x}.bin")
+        old = entries[0].with_name(f"{number:016x}.bin")
         old.write_bytes(b"old")
         os.utime(old, (number, number))
-    left = mine[0].with_name("0.bin.1.new")
+    left = entries[0].with_name("0.bin.1.new")
     left.write_bytes(b"of a process that was killed")
     os.utime(left, (1, 1))
     fake.bench(FAKE_DRIVER="1.3")
     now = set(kept(fake.state))
-    assert len(now) == 1024 and not left.exists() and set(mine) <= now
-    assert mine[0].with_name(f"{0:016x}.bin") not in now and mine[0].with_name(f"{1099:016x}.bin") in now
+    assert len(now) == 1024 and not left.exists() and set(entries) <= now
+    assert (
+        entries[0].with_name(f"{0:016x}.bin") not in now and entries[0].with_name(f"{1099:016x}.bin") in now
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_the_cache_has_an_end(fake: Fake) -> None:
         ("clFinish", "what was begun has failed"),
     ],
 )
-def test_what_fails_is_said_with_the_call_and_the_device(fake: Fake, call: str, says: str) -> None:
+def test_failure_names_the_call_and_the_device(fake: Fake, call: str, says: str) -> None:
     code, answer, _ = fake.bench(FAKE_FAIL=call)
     message = answer["error"]["message"]
     assert code == FAILED and "OpenCL: " + call in message and says in message, message
@@ -150,23 +152,25 @@ def test_what_fails_is_said_with_the_call_and_the_device(fake: Fake, call: str, 
         assert "it has 2048 MiB, at most 512 MiB at once" in message
 
 
-def test_a_kernel_with_too_many_registers_is_told_from_one_with_too_many_items(fake: Fake) -> None:
-    code, answer, asked = fake.bench(FAKE_GROUP="32")
+def test_distinguishes_too_many_registers_from_too_many_items(fake: Fake) -> None:
+    code, answer, calls = fake.bench(FAKE_GROUP="32")
     message = answer["error"]["message"]
     assert code == FAILED and "kernel matmul_kernel cannot be begun with" in message
     assert "too many registers, with which a work group has at most 32 work items" in message
     assert answer["error"]["cause"] == "registers" and message.startswith("OpenCL: ")
-    assert asked["launch"] == 0
+    assert calls["launch"] == 0
 
 
-def test_of_a_long_log_the_beginning_is_told(fake: Fake) -> None:
-    for told in (0, 100, 2**20, 2**25):
-        code, answer, _ = fake.bench(FAKE_FAIL="clBuildProgram", FAKE_TOLD=str(told))
+def test_long_logs_are_cut(fake: Fake) -> None:
+    for length in (0, 100, 2**20, 2**25):
+        code, answer, _ = fake.bench(FAKE_FAIL="clBuildProgram", FAKE_TOLD=str(length))
         message = answer["error"]["message"]
         assert code == FAILED and "CL_BUILD_PROGRAM_FAILURE (-11): kernel matmul_kernel does not" in message
-        says = {0: "its log is empty", 2**25: f"its log has {2**25 + 1} bytes"}.get(told, "its log:\nwwwwww")
+        says = {0: "its log is empty", 2**25: f"its log has {2**25 + 1} bytes"}.get(
+            length, "its log:\nwwwwww"
+        )
         assert says in message and len(message) < 70000
-        assert (f"\nand {2**20 - 2**16} bytes more; device" in message) == (told == 2**20)
+        assert (f"\nand {2**20 - 2**16} bytes more; device" in message) == (length == 2**20)
 
 
 def test_a_driver_without_devices_is_named(fake: Fake) -> None:
@@ -176,7 +180,7 @@ def test_a_driver_without_devices_is_named(fake: Fake) -> None:
 
 
 @pytest.mark.parametrize("fail", ["", "clEnqueueNDRangeKernel"])
-def test_its_exit_handlers_are_not_run(fake: Fake, fail: str) -> None:
+def test_drivers_exit_handlers_are_skipped(fake: Fake, fail: str) -> None:
     """PoCL's threads may still compile a kernel when another has failed: the program ended with SIGSEGV."""
     code, answer, _ = fake.bench(FAKE_CRASH="1", FAKE_FAIL=fail)
     assert code == (FAILED if fail else 0) and ("error" in answer) == bool(fail)
@@ -184,14 +188,14 @@ def test_its_exit_handlers_are_not_run(fake: Fake, fail: str) -> None:
     assert code == (FAILED if fail else 0)
 
 
-def test_arguments_that_stay_are_not_set_again(fake: Fake) -> None:
+def test_unchanged_arguments_are_not_set_again(fake: Fake) -> None:
     few, many = (fake.workspace("bench", "--repeat", "1", "--number", number) for number in ("1", "16"))
     assert many[2]["launch"] == few[2]["launch"] + 15 * 3
     changed = many[2]["argument"] - few[2]["argument"]
     assert few[2]["argument"] and changed <= 15, "of 90: an output that lies elsewhere each time"
 
 
-def test_memory_in_the_place_of_other_memory_is_an_argument_of_its_own(
+def test_reused_address_is_set_as_a_new_argument(
     device: Device, library: Path, tracker: int, tmp_path: Path
 ) -> None:
     import tvm
@@ -211,53 +215,53 @@ def test_memory_in_the_place_of_other_memory_is_an_argument_of_its_own(
             run(a, b)
             del a, b
         del run, remote
-    asked = Counter((tmp_path / "log").read_text().splitlines())
-    assert asked["launch"] == 6 and asked["argument"] == 6 and asked["an argument that was freed"] == 0
+    calls = Counter((tmp_path / "log").read_text().splitlines())
+    assert calls["launch"] == 6 and calls["argument"] == 6 and calls["an argument that was freed"] == 0
 
 
-def test_a_group_that_the_driver_takes_after_all_is_begun(fake: Fake) -> None:
-    code, answer, asked = fake.bench(FAKE_GROUP="32", FAKE_TAKES="256")
-    assert code == 0 and asked["launch"] > 0, answer
+def test_work_group_accepted_by_the_driver_is_launched(fake: Fake) -> None:
+    code, answer, calls = fake.bench(FAKE_GROUP="32", FAKE_TAKES="256")
+    assert code == 0 and calls["launch"] > 0, answer
 
 
-def test_memory_of_a_function_is_made_once(fake: Fake) -> None:
+def test_workspace_is_allocated_once(fake: Fake) -> None:
     once, often = (fake.workspace("bench", "--warmup", "0", "--repeat", repeat) for repeat in ("1", "9"))
     assert once[0] == often[0] == 0, often[1]
     assert often[2]["launch"] == once[2]["launch"] + 8 * 3
     assert often[2]["buffer"] == once[2]["buffer"]
 
 
-def test_memory_that_is_kept_is_given_up_where_there_is_no_other(fake: Fake) -> None:
-    code, answer, asked = fake.workspace_once(FAKE_BUFFERS=f"{BUFFERS - 1}")
+def test_idle_memory_is_freed_on_shortage(fake: Fake) -> None:
+    code, answer, calls = fake.workspace_once(FAKE_BUFFERS=f"{BUFFERS - 1}")
     assert code == 0, answer
-    assert (asked["buffer"], asked["buffer refused"]) == (BUFFERS, 1)
+    assert (calls["buffer"], calls["buffer refused"]) == (BUFFERS, 1)
 
 
-def test_a_function_without_its_memory_says_so(fake: Fake) -> None:
-    code, answer, asked = fake.workspace_once(FAKE_BUFFERS=f"{BUFFERS - 2}")
+def test_failed_workspace_allocation_is_reported(fake: Fake) -> None:
+    code, answer, calls = fake.workspace_once(FAKE_BUFFERS=f"{BUFFERS - 2}")
     assert code == FAILED and "clCreateBuffer says CL_MEM_OBJECT" in answer["error"]["message"]
-    assert asked["launch"] == 0
+    assert calls["launch"] == 0
 
 
-def test_memory_that_is_looked_for_when_a_kernel_begins(fake: Fake) -> None:
-    code, answer, asked = fake.workspace_once(FAKE_LAZY=f"{BUFFERS - 1}")
+def test_lazy_allocation_failure_at_launch(fake: Fake) -> None:
+    code, answer, calls = fake.workspace_once(FAKE_LAZY=f"{BUFFERS - 1}")
     assert code == 0, answer
-    assert (asked["launch"], asked["launch refused"]) == (3, 1), "what was kept is given up first"
-    code, answer, asked = fake.workspace_once(FAKE_LAZY="1")
+    assert (calls["launch"], calls["launch refused"]) == (3, 1), "what was kept is given up first"
+    code, answer, calls = fake.workspace_once(FAKE_LAZY="1")
     message = answer["error"]["message"]
-    assert code == FAILED and asked["launch"] == 0
+    assert code == FAILED and calls["launch"] == 0
     assert "clEnqueueNDRangeKernel says CL_MEM_OBJECT_ALLOCATION_FAILURE (-4): kernel " in message
     assert "the memory that it uses is not to be had, the device has 2048 MiB in all; device" in message
 
 
-def test_without_a_home_nvidias_driver_keeps_its_code_with_ours(fake: Fake, tmp_path: Path) -> None:
+def test_nvidias_cache_is_ours_without_a_home(fake: Fake, tmp_path: Path) -> None:
     where = str(fake.state.resolve() / "devices" / "nvidia")
     assert fake.bench()[2][where] == 1
     assert fake.bench(HOME=str(tmp_path))[2]["no CUDA_CACHE_PATH"] == 1, "its own place"
     assert fake.bench(CUDA_CACHE_PATH="/else")[2]["/else"] == 1
 
 
-def test_the_device_begins_with_the_first_kernel_and_has_no_long_queue(fake: Fake) -> None:
+def test_kernels_are_flushed_early(fake: Fake) -> None:
     assert fake.workspace_once()[2]["flush"] == 1, "of three kernels"
     few, many = (fake.workspace("bench", "--repeat", "1", "--number", number) for number in ("1", "16"))
     assert many[2]["launch"] == few[2]["launch"] + 15 * 3

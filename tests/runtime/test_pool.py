@@ -21,23 +21,23 @@ pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
 
 @pytest.mark.parametrize(("threads", "spin_us"), [(1, 0), (2, 0), (2, -1), (3, 0), (4, -1)])
-def test_loops(dense: Case, threads: int, spin_us: int) -> None:
+def test_parallel_loops(dense: Case, threads: int, spin_us: int) -> None:
     arguments = (ensure_runtime("x86_64").library, dense.library, threads, spin_us)
     command = [sys.executable, loops.__file__, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    for pieces, seen in found["pieces"].items():
-        assert seen == list(range(int(pieces) or len(seen)))
-    assert len(found["pieces"]["0"]) >= threads
-    assert found["nested"] == sorted([0, 1, 2] * 4)
-    assert found["workers"] == threads
-    assert not found["held_up"]
-    assert found["failure"] == [-1, "ValueError", "a piece is bad"]
-    assert found["after"] == [0, 1, 2, 3, 4]
-    assert found["forked"] == [threads, threads + 1]
-    assert found["signalled"]
-    assert found["idle_s"] < 0.02  # TVM's own pool: 0.05 for each thread
+    answer = json.loads(done.stdout)
+    for pieces, indices in answer["pieces"].items():
+        assert indices == list(range(int(pieces) or len(indices)))
+    assert len(answer["pieces"]["0"]) >= threads
+    assert answer["nested"] == sorted([0, 1, 2] * 4)
+    assert answer["workers"] == threads
+    assert not answer["held_up"]
+    assert answer["failure"] == [-1, "ValueError", "a piece is bad"]
+    assert answer["after"] == [0, 1, 2, 3, 4]
+    assert answer["forked"] == [threads, threads + 1]
+    assert answer["signalled"]
+    assert answer["idle_s"] < 0.02  # TVM's own pool: 0.05 for each thread
 
 
 def test_threads_and_spinning_do_not_change_the_numbers(edge: Edge, tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_threads_and_spinning_do_not_change_the_numbers(edge: Edge, tmp_path: Pa
     (tmp_path / "net.so").write_bytes(bundle.library)
     (sample,) = bundle.sample.values()
     np.save(tmp_path / "x.npy", sample)
-    found = []
+    results = []
     for threads, spin_us in itertools.product(("1", "2", "3"), ("0", "50")):
         options = ("--threads", threads, "--spin-us", spin_us, "--output", tmp_path / "o.npz")
         code, answer = edge(
@@ -55,12 +55,12 @@ def test_threads_and_spinning_do_not_change_the_numbers(edge: Edge, tmp_path: Pa
         crowded = int(threads) > len(os.sched_getaffinity(0))
         assert (answer["threads"], answer["spin_us"]) == (int(threads), 0 if crowded else int(spin_us))
         with np.load(tmp_path / "o.npz") as outputs:
-            found.append([outputs[name].tobytes() for name in outputs])
-    assert all(outputs == found[0] for outputs in found)
+            results.append([outputs[name].tobytes() for name in outputs])
+    assert all(outputs == results[0] for outputs in results)
 
 
 @pytest.mark.parametrize("value", ["-1", "1000001", "soon"])
-def test_refused(native: Edge, dense: Case, value: str) -> None:
+def test_refuses_invalid_thread_counts(native: Edge, dense: Case, value: str) -> None:
     code, answer = native("bench", *dense.arguments, "--spin-us", value)
     assert (code, answer["error"]["kind"]) == (2, "usage")
     assert f"--spin-us {value}" in answer["error"]["message"]

@@ -25,32 +25,32 @@ SOME = {
 }
 
 
-def test_it_says_how_fast_products_and_reads_are(edge: Edge, state: Path) -> None:
+def test_probe_measures_products_and_reads(edge: Edge, state: Path) -> None:
     begun = time.monotonic()
-    code, said = edge("probe", "--time", "1", "--state", state)
+    code, answer = edge("probe", "--time", "1", "--state", state)
     took = time.monotonic() - begun
     assert code == 0
     assert took < 30
     _, info = edge("info", "--state", state)
-    assert (said["version"], said["fingerprint"]) == (info["version"], info["fingerprint"])
-    assert sum(cluster["cores"] for cluster in said["clusters"]) == info["physical_cores"]
+    assert (answer["version"], answer["fingerprint"]) == (info["version"], info["fingerprint"])
+    assert sum(cluster["cores"] for cluster in answer["clusters"]) == info["physical_cores"]
     flags = set(info["cpu_features"])
-    wanted = EVERY[edge.arch] | {name for name, flag in SOME[edge.arch].items() if flag in flags}
-    for cluster in said["clusters"]:
+    expected = EVERY[edge.arch] | {name for name, flag in SOME[edge.arch].items() if flag in flags}
+    for cluster in answer["clusters"]:
         assert cluster["one"]["threads"] == 1
         assert cluster["all"]["threads"] == cluster["cores"]
-        for each in (cluster["one"], cluster["all"]):
-            assert {product["name"] for product in each["products"]} == wanted
-            assert all(product["gops"] > 0 for product in each["products"])
-            assert {read["name"] for read in each["reads"]} >= {"l1", "l2", "memory"}
-            assert all(read["gb_s"] > 0 for read in each["reads"])
-            assert 0 < each["cpu_share"] <= 1.1
+        for rates in (cluster["one"], cluster["all"]):
+            assert {product["name"] for product in rates["products"]} == expected
+            assert all(product["gops"] > 0 for product in rates["products"])
+            assert {read["name"] for read in rates["reads"]} >= {"l1", "l2", "memory"}
+            assert all(read["gb_s"] > 0 for read in rates["reads"])
+            assert 0 < rates["cpu_share"] <= 1.1
 
 
 def test_wider_vectors_are_faster_and_none_beats_the_bound(native: Edge, state: Path) -> None:
     """A peak above what `least_time` believes possible would make honest measurements lies."""
-    _, said = native("probe", "--time", "3", "--state", state)
-    (cluster,) = said["clusters"]
+    _, answer = native("probe", "--time", "3", "--state", state)
+    (cluster,) = answer["clusters"]
     peaks = _gops(cluster["one"])
     names = [name for name in ("sse", "avx2", "avx512") if name in peaks]
     # Some cores compute in vectors of 512 bits at the rate of 256.
@@ -73,9 +73,9 @@ def test_a_busy_board_is_not_measured(native: Edge, state: Path) -> None:
     assert native("probe", "--time", "0", "--state", state)[0] == 0
     with (state / "measure.lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        code, said = native("probe", "--time", "0", "--state", state)
+        code, answer = native("probe", "--time", "0", "--state", state)
     assert code != 0
-    assert said["error"]["kind"] == "busy"
+    assert answer["error"]["kind"] == "busy"
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,10 @@ def test_a_busy_board_is_not_measured(native: Edge, state: Path) -> None:
         (("--time", "5", "--timeout", "0.2"), "timeout", "--timeout"),
     ],
 )
-def test_what_it_refuses(native: Edge, state: Path, options: tuple[str, ...], kind: str, words: str) -> None:
-    code, said = native("probe", *options, "--state", state)
+def test_probe_refuses_invalid_options(
+    native: Edge, state: Path, options: tuple[str, ...], kind: str, words: str
+) -> None:
+    code, answer = native("probe", *options, "--state", state)
     assert code != 0
-    assert said["error"]["kind"] == kind
-    assert words in said["error"]["message"]
+    assert answer["error"]["kind"] == kind
+    assert words in answer["error"]["message"]

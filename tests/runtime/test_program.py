@@ -29,7 +29,7 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("."))
 
 
-def test_it_starts_on_old_systems(edge: Edge) -> None:
+def test_program_needs_old_glibc_only(edge: Edge) -> None:
     with Path(edge.command[-1]).open("rb") as file:
         elf = ELFFile(file)
         needed = {tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")}
@@ -44,7 +44,7 @@ def test_it_starts_on_old_systems(edge: Edge) -> None:
         assert max(version(name[len("GLIBC_") :]) for name in versions) <= version(GLIBC_FLOOR)
 
 
-def test_memory_and_mathematics_come_from_the_system(edge: Edge) -> None:
+def test_program_uses_the_systems_libc_and_libm(edge: Edge) -> None:
     """zig's own copies of these functions are several times slower, and weak symbols win quietly."""
     with Path(edge.command[-1]).open("rb") as file:
         symbols = list(ELFFile(file).get_section_by_name(".dynsym").iter_symbols())
@@ -55,7 +55,7 @@ def test_memory_and_mathematics_come_from_the_system(edge: Edge) -> None:
         assert {"TVMFFIFunctionCall", "TVMBackendParallelLaunch", "__gnu_h2f_ieee"} <= offered
 
 
-def test_it_is_small(edge: Edge) -> None:
+def test_program_is_small(edge: Edge) -> None:
     assert Path(edge.command[-1]).stat().st_size < 4_300_000
 
 
@@ -75,7 +75,7 @@ def test_the_header_is_plain_c(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.output
 
 
-def test_what_is_overrun_is_noticed_and_nothing_lies_where_it_always_lies(edge: Edge) -> None:
+def test_hardening_of_the_program(edge: Edge) -> None:
     program = Path(edge.command[-1])
     for path in (program, program.with_name("libedge.so")):
         with path.open("rb") as file:

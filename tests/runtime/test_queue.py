@@ -28,12 +28,12 @@ TICKET = re.compile(r"\d{19}-\d+")
 
 @pytest.fixture
 def board(native: Edge, dense: Case) -> Iterator[Board]:
-    made = Board(native, dense)
-    yield made
-    made.end()
+    started = Board(native, dense)
+    yield started
+    started.end()
 
 
-def test_first_come_first_served_and_everybody_sees_it(board: Board) -> None:
+def test_first_come_first_served(board: Board) -> None:
     names = ["a", "b", "c", "d", "e"]
     with held(board.state):
         waiting = [board.wait(name, "--for", f"{name}@desk") for name in names]
@@ -54,16 +54,16 @@ def test_first_come_first_served_and_everybody_sees_it(board: Board) -> None:
     assert board.status() == (None, []) and board.tickets() == []
 
 
-def test_who_does_not_wait_does_not_push_in(board: Board) -> None:
+def test_no_wait_does_not_jump_the_queue(board: Board) -> None:
     with held(board.state):
         board.wait("first")
         board.wait("second")
-        code, said = board.native("bench", *board.dense.arguments)
-        assert (code, said["error"]["kind"]) == (BUSY, "busy")
-        assert (said["error"]["holder"]["what"], said["error"]["ahead"]) == ("bench of another", 2)
+        code, answer = board.native("bench", *board.dense.arguments)
+        assert (code, answer["error"]["kind"]) == (BUSY, "busy")
+        assert (answer["error"]["holder"]["what"], answer["error"]["ahead"]) == ("bench of another", 2)
 
 
-def test_who_does_not_wait_passes_those_that_sleep(board: Board) -> None:
+def test_no_wait_passes_stopped_waiters(board: Board) -> None:
     with held(board.state):
         waiting = [board.wait("first"), board.wait("second")]
         for process in waiting:
@@ -74,13 +74,13 @@ def test_who_does_not_wait_passes_those_that_sleep(board: Board) -> None:
     assert ended(waiting) == [0, 0]
 
 
-def test_who_gives_up_leaves_no_ticket_and_says_who_is_ahead(board: Board) -> None:
+def test_timed_out_waiter_leaves_no_ticket(board: Board) -> None:
     with held(board.state):
         first = board.wait("first")
-        code, said = board.native("bench", *board.dense.arguments, "--wait", "0.3")
-        assert (code, said["error"]["ahead"]) == (BUSY, 1)
-        assert said["error"]["holder"] == {"pid": os.getpid(), "what": "bench of another"}
-        assert "1 more wait for it" in said["error"]["message"]
+        code, answer = board.native("bench", *board.dense.arguments, "--wait", "0.3")
+        assert (code, answer["error"]["ahead"]) == (BUSY, 1)
+        assert answer["error"]["holder"] == {"pid": os.getpid(), "what": "bench of another"}
+        assert "1 more wait for it" in answer["error"]["message"]
         assert board.pids() == [first.pid]
 
 
@@ -120,7 +120,7 @@ def test_a_stopped_waiter_is_passed_and_keeps_its_place(board: Board) -> None:
     assert ended([sleeping, board.processes[-1]]) == [0, 0]
 
 
-def test_leftovers_of_another_boot_are_nobody(board: Board) -> None:
+def test_tickets_of_another_boot_are_ignored(board: Board) -> None:
     with held(board.state):
         board.wait("a")
         (name,) = board.tickets()
@@ -135,7 +135,7 @@ def test_leftovers_of_another_boot_are_nobody(board: Board) -> None:
     assert board.turns() == ["a", "b"]
 
 
-def test_whatever_lies_in_the_folder_stops_nobody(board: Board, tmp_path: Path) -> None:
+def test_foreign_files_in_the_queue_are_ignored(board: Board, tmp_path: Path) -> None:
     folder, victim = board.state / "measure.queue", tmp_path / "victim"
     folder.mkdir(parents=True)
     board.state.chmod(0o700)
@@ -175,11 +175,11 @@ def test_whatever_lies_in_the_folder_stops_nobody(board: Board, tmp_path: Path) 
     assert board.tickets() == [f"{4:019d}-1"], "a folder with something in it alone"
 
 
-def test_a_ticket_says_what_its_process_wrote_or_nothing(board: Board) -> None:
+def test_ticket_contents_are_validated(board: Board) -> None:
     folder = board.state / "measure.queue"
     folder.mkdir(parents=True)
     board.state.chmod(0o700)
-    said = {
+    purposes = {
         '{"pid": 7, "what": "run a \\"b\\""}\n': (7, 'run a "b"'),
         '{"pid": 7, "what": "x", "more": 1}\n': (4711, ""),
         '{"pid": 7, "what": "\x1b[31mred"}\n': (4711, ""),
@@ -188,28 +188,28 @@ def test_a_ticket_says_what_its_process_wrote_or_nothing(board: Board) -> None:
         "": (4711, ""),
     }
     with ExitStack() as stack:
-        for number, words in enumerate(said):
+        for number, words in enumerate(purposes):
             file = stack.enter_context((folder / f"{number:019d}-4711").open("w", encoding="latin-1"))
             file.write(words)
             file.flush()
             fcntl.flock(file, fcntl.LOCK_EX)
-        assert [(waiter["pid"], waiter["what"]) for waiter in board.status()[1]] == list(said.values())
+        assert [(waiter["pid"], waiter["what"]) for waiter in board.status()[1]] == list(purposes.values())
     assert board.status()[1] == []
 
 
-def test_a_folder_that_leads_elsewhere_is_refused_by_who_must_wait(board: Board, tmp_path: Path) -> None:
+def test_refuses_a_queue_folder_that_is_a_link(board: Board, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "kept").touch()
     board.state.mkdir(mode=0o700)
     (board.state / "measure.queue").symlink_to(tmp_path / "elsewhere")
     assert board.native("bench", *board.dense.arguments)[0] == 0
     with held(board.state):
-        code, said = board.native("bench", *board.dense.arguments, "--wait", "60")
-    assert (code, said["error"]["kind"]) == (1, "state") and "is no folder" in said["error"]["message"]
+        code, answer = board.native("bench", *board.dense.arguments, "--wait", "60")
+    assert (code, answer["error"]["kind"]) == (1, "state") and "is no folder" in answer["error"]["message"]
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["kept"]
 
 
-def test_with_too_many_before_it_one_waits_without_a_ticket(board: Board) -> None:
+def test_full_queue_waits_without_a_ticket(board: Board) -> None:
     folder = board.state / "measure.queue"
     folder.mkdir(parents=True)
     board.state.chmod(0o700)
@@ -229,7 +229,7 @@ def test_with_too_many_before_it_one_waits_without_a_ticket(board: Board) -> Non
     assert board.tickets() == []
 
 
-def test_whose_ticket_was_removed_makes_itself_another(board: Board) -> None:
+def test_removed_ticket_is_made_again(board: Board) -> None:
     with held(board.state):
         first, second = board.wait("a"), board.wait("b")
         for name in board.tickets():
@@ -240,7 +240,7 @@ def test_whose_ticket_was_removed_makes_itself_another(board: Board) -> None:
     assert board.turns() == ["a", "b"]
 
 
-def test_an_older_edge_rt_that_knows_the_lock_alone_is_excluded_and_excludes(board: Board) -> None:
+def test_older_edge_rt_shares_the_lock(board: Board) -> None:
     with held(board.state), (board.state / "measure.lock").open() as other:
         first = board.wait("a", "--for", "anna@desk")
         with pytest.raises(BlockingIOError):
@@ -249,6 +249,6 @@ def test_an_older_edge_rt_that_knows_the_lock_alone_is_excluded_and_excludes(boa
 
 
 @pytest.mark.parametrize("whom", ["two words", 'a"b', "back\\slash", "x" * 65, "\x1b[31m", "é"])
-def test_who_measures_is_one_plain_word(board: Board, whom: str) -> None:
-    code, said = board.native("bench", *board.dense.arguments, "--for", whom)
-    assert (code, said["error"]["kind"]) == (2, "usage") and "USER@HOST" in said["error"]["message"]
+def test_purpose_is_one_plain_word(board: Board, whom: str) -> None:
+    code, answer = board.native("bench", *board.dense.arguments, "--for", whom)
+    assert (code, answer["error"]["kind"]) == (2, "usage") and "USER@HOST" in answer["error"]["message"]

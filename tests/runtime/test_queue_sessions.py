@@ -27,9 +27,9 @@ pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
 @pytest.fixture
 def board(native: Edge, dense: Case) -> Iterator[Board]:
-    made = Board(native, dense)
-    yield made
-    made.end()
+    started = Board(native, dense)
+    yield started
+    started.end()
 
 
 class Lab:
@@ -54,7 +54,7 @@ class Lab:
 
 
 @pytest.mark.usefixtures("server")
-def test_a_lab_that_measures_without_a_pause_keeps_nobody_waiting(board: Board, tracker: int) -> None:
+def test_continuous_measuring_starves_nobody(board: Board, tracker: int) -> None:
     lab, stopped = Lab(request(tracker), board.dense, 100), threading.Event()
 
     def measure() -> None:
@@ -67,10 +67,10 @@ def test_a_lab_that_measures_without_a_pause_keeps_nobody_waiting(board: Board, 
         until(lambda: lab.turns > 1)
         for number in range(3):
             waiting = board.wait(str(number), "--for", "ben@desk")
-            seen = lab.turns
+            turns = lab.turns
             until(partial(board.waits_no_more, waiting))
             # The one that was measured then, and one that had ended but was not counted yet.
-            assert lab.turns - seen <= 2
+            assert lab.turns - turns <= 2
             assert waiting.wait(PATIENCE_S) == 0
             until(partial(lab.goes_on, lab.turns), what="that the lab goes on")
     finally:
@@ -96,7 +96,7 @@ def take_turns(board: Board, *trackers: int) -> None:
     def measure(lab: Lab) -> None:
         for _ in range(turns):
             lab.measure()
-        counted.append(sorted(each.turns for each in labs))
+        counted.append(sorted(one.turns for one in labs))
 
     with ThreadPoolExecutor(2) as pool:
         with held(board.state):
@@ -104,8 +104,8 @@ def take_turns(board: Board, *trackers: int) -> None:
             until(lambda: len(board.pids()) == 2, what="that both wait")
             words = {waiter["what"] for waiter in board.status()[1]}
             assert words == {"rpc session for anna@desk", "rpc session for ben@lap"}
-        for each in measuring:
-            each.result(PATIENCE_S)
+        for one in measuring:
+            one.result(PATIENCE_S)
     assert counted[0][0] >= turns // 2, f"when one had its {turns} turns: {counted}"
     assert counted[1] == [turns, turns]
 
@@ -115,7 +115,7 @@ def fail(measure: Callable[[], None]) -> None:
         measure()
 
 
-def test_a_server_tells_what_its_session_waits_for(
+def test_server_reports_what_its_session_waits_for(
     board: Board, server: subprocess.Popen[bytes], tracker: int
 ) -> None:
     def heard() -> Any:
@@ -128,9 +128,9 @@ def test_a_server_tells_what_its_session_waits_for(
     with held(board.state, "bench of a neighbour"):
         first = board.wait("a")
         thread.start()
-        said = heard()
-        assert said["holder"] == {"pid": os.getpid(), "what": "bench of a neighbour"}
-        assert said["ahead"] == 1 and said["waited_s"] >= 1
+        lines = heard()
+        assert lines["holder"] == {"pid": os.getpid(), "what": "bench of a neighbour"}
+        assert lines["ahead"] == 1 and lines["waited_s"] >= 1
         first.kill()
         first.wait()
         assert heard()["ahead"] == 0
@@ -148,23 +148,25 @@ def test_a_server_tells_what_its_session_waits_for(
 
 
 @pytest.mark.usefixtures("server")
-def test_a_session_whose_time_passes_while_it_waits_is_told_so(board: Board, tracker: int) -> None:
+def test_session_that_times_out_in_the_queue_is_told(board: Board, tracker: int) -> None:
     lab = Lab(request(tracker, timeout=20), board.dense, 0)
     with (
         held(board.state, "bench of a neighbour"),
-        pytest.raises(tvm.error.RPCSessionTimeoutError) as told,
+        pytest.raises(tvm.error.RPCSessionTimeoutError) as raised,
     ):
         lab.measure()
-    assert "while it waited for the board" in str(told.value) and "bench of a neighbour" in str(told.value)
+    assert "while it waited for the board" in str(raised.value) and "bench of a neighbour" in str(
+        raised.value
+    )
 
 
 @pytest.mark.usefixtures("server")
-def test_a_session_that_had_its_turn_too_late_is_told_so(board: Board, tracker: int) -> None:
+def test_session_with_a_late_turn_is_told(board: Board, tracker: int) -> None:
     lab = Lab(request(tracker, timeout=15), board.dense, 60_000)
     with ThreadPoolExecutor(1) as pool:
         with held(board.state):
             measuring = pool.submit(lab.measure)
-            until(lambda: [each for each in board.status()[1] if each["waited_s"] > 3])
+            until(lambda: [ticket for ticket in board.status()[1] if ticket["waited_s"] > 3])
         with pytest.raises(
             tvm.error.RPCSessionTimeoutError, match="while it waited for the board: it had its"
         ):

@@ -30,7 +30,7 @@ FEATURES = {"x86_64": {"sse2"}, "aarch64": {"asimd"}, "armv7": {"neon", "vfpv3",
 DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
 
 
-def test_run_computes_what_numpy_computes(edge: Edge, dense_there: Case, tmp_path: Path) -> None:
+def test_run_matches_numpy(edge: Edge, dense_there: Case, tmp_path: Path) -> None:
     out = tmp_path / "out.npz"
     code, answer = edge("run", *dense_there.arguments, "--output", out, "--output-names", "hidden,sum")
     assert code == 0, answer
@@ -38,10 +38,12 @@ def test_run_computes_what_numpy_computes(edge: Edge, dense_there: Case, tmp_pat
         ("hidden", [4, 16], "float32"),
         ("sum", [4, 16], "float32"),
     ]
-    found = np.load(out)
-    assert list(found) == ["hidden", "sum"]
-    for got, expected in zip(found.values(), networks.dense(dense_there.x, dense_there.bias), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+    outputs = np.load(out)
+    assert list(outputs) == ["hidden", "sum"]
+    for output, expected in zip(
+        outputs.values(), networks.dense(dense_there.x, dense_there.bias), strict=True
+    ):
+        np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-6)
     assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "bias.npy", "dense.so", "state", "out.npz"}
 
 
@@ -71,7 +73,7 @@ def test_bench_measures_and_profiles(edge: Edge, dense_there: Case) -> None:
     )
 
 
-def test_bench_ends_with_its_time_and_raises_the_number(native: Edge, dense: Case) -> None:
+def test_bench_time_limit_and_number_of_calls(native: Edge, dense: Case) -> None:
     arguments = ("--repeat", "1000000", "--time", "0.3", "--min-repeat-ms", "50")
     begin = time.monotonic()
     code, answer = native("bench", *dense.arguments, *arguments)
@@ -82,7 +84,7 @@ def test_bench_ends_with_its_time_and_raises_the_number(native: Edge, dense: Cas
     assert answer["number"] * answer["times_ms"][0] >= 50 * 0.99
 
 
-def test_threads_stay_on_the_cpus_that_are_allowed(native: Edge, dense: Case) -> None:
+def test_threads_respect_the_cpu_affinity(native: Edge, dense: Case) -> None:
     allowed = sorted(os.sched_getaffinity(0))[-1]
     bound = Edge(native.arch, ("taskset", "-c", str(allowed), *native.command))
     code, answer = bound("bench", *dense.arguments, "--repeat", "1")
@@ -113,13 +115,13 @@ def test_an_absent_cluster_leaves_threads_unbound(native: Edge, dense: Case, tmp
 def test_refusals(
     native: Edge, dense: Case, tmp_path: Path, options: list[str], code: int, kind: str, words: str
 ) -> None:
-    found, answer = native("run", *dense.arguments, *(option.format(tmp_path) for option in options))
-    assert (found, answer["error"]["kind"]) == (code, kind)
+    exit_code, answer = native("run", *dense.arguments, *(option.format(tmp_path) for option in options))
+    assert (exit_code, answer["error"]["kind"]) == (code, kind)
     assert words in answer["error"]["message"]
     assert not (tmp_path / "o.npz").exists()
 
 
-def test_inputs_of_another_shape_or_type_are_named(native: Edge, dense: Case, tmp_path: Path) -> None:
+def test_wrong_input_shape_or_type_is_named(native: Edge, dense: Case, tmp_path: Path) -> None:
     for wrong in (np.zeros((4, 9), "float32"), np.zeros((4, 8), "int8"), np.zeros(4, "float32")):
         np.save(tmp_path / "x.npy", wrong)
         code, answer = native("run", *dense.arguments, "--output", tmp_path / "o.npz")
@@ -140,8 +142,8 @@ def test_a_library_is_checked_before_it_is_loaded(native: Edge, dense: Case, tmp
     assert (code, error["kind"]) == (FAILED, "load")
     code, error = refused(networks.library("dense", "x86_64")[:200])
     assert (code, error["kind"]) == (FAILED, "load")
-    whole = networks.library("dense", "x86_64")
-    code, error = refused(whole[: len(whole) // 2])  # mapped as it is, it would kill the process
+    complete = networks.library("dense", "x86_64")
+    code, error = refused(complete[: len(complete) // 2])  # mapped as it is, it would kill the process
     assert (code, error["kind"]) == (FAILED, "load") and "cut off" in error["message"]
     code, error = refused(b"", "--requires", "warp9")  # nothing of the file is looked at
     assert (code, error["missing"]) == (REQUIRES, ["warp9"])
@@ -180,7 +182,7 @@ def _through(native: Edge, folder: Path) -> tuple[int, dict[str, object]]:
 
 @settings(max_examples=60)
 @given(st.data(), st.sampled_from(DTYPES), st.sampled_from([(1, 0), (2, 0), (3, 0)]))
-def test_arrays_of_every_type_come_back_unchanged(
+def test_arrays_of_every_type_survive(
     native: Edge, identity: Path, data: st.DataObject, dtype: str, version: tuple[int, int]
 ) -> None:
     shape = data.draw(arrays.array_shapes(min_dims=0, max_dims=5, max_side=5, min_side=0))
@@ -189,8 +191,8 @@ def test_arrays_of_every_type_come_back_unchanged(
         np.lib.format.write_array(file, array, version=version)
     code, answer = _through(native, identity)
     assert code == 0, answer
-    with np.load(identity / "o.npz") as found:
-        same = found["output_0"]
+    with np.load(identity / "o.npz") as outputs:
+        same = outputs["output_0"]
     assert (same.dtype, same.shape) == (array.dtype, array.shape)
     assert same.tobytes() == array.tobytes()
 
@@ -238,7 +240,7 @@ def test_hostile_headers_never_crash_it(
     assert code == USAGE
 
 
-def test_an_unknown_command_lists_those_there_are(native: Edge) -> None:
+def test_unknown_command_lists_the_known_ones(native: Edge) -> None:
     done = subprocess.run([*native.command, "rnu"], capture_output=True, text=True)
     assert done.returncode == USAGE
     assert "info, run, bench, measure, probe, serve" in done.stderr
@@ -254,7 +256,7 @@ def test_names_of_any_bytes_are_answered_in_json(native: Edge, tmp_path: Path) -
     assert '-\N{GRINNING FACE}"\\\n' in message and "\ufffd" in message
 
 
-def test_pipes_keep_nobody_waiting(native: Edge, dense: Case, tmp_path: Path) -> None:
+def test_pipes_are_refused_at_once(native: Edge, dense: Case, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     code, answer = native("run", dense.library, "--output", tmp_path / "o.npz", "--input", tmp_path / "pipe")
     assert (code, answer["error"]["kind"]) == (USAGE, "input")
@@ -262,7 +264,7 @@ def test_pipes_keep_nobody_waiting(native: Edge, dense: Case, tmp_path: Path) ->
     assert (code, answer["error"]["kind"]) == (FAILED, "load")
 
 
-def test_an_answer_that_cannot_be_written_is_a_failure(native: Edge) -> None:
+def test_unwritable_answer_is_a_failure(native: Edge) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([*native.command, "info"], stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert done.returncode == FAILED
@@ -270,7 +272,7 @@ def test_an_answer_that_cannot_be_written_is_a_failure(native: Edge) -> None:
 
 
 @pytest.mark.parametrize("verb", ["run", "bench", "probe"])
-def test_ends_when_its_reader_is_gone(native: Edge, dense: Case, tmp_path: Path, verb: str) -> None:
+def test_broken_pipe_ends_the_program(native: Edge, dense: Case, tmp_path: Path, verb: str) -> None:
     """Whoever asked was killed: nobody else would end it, and it would keep the board's lock."""
     state = tmp_path / "state"
     arguments: dict[str, list[str | Path]] = {
@@ -292,9 +294,7 @@ def test_ends_when_its_reader_is_gone(native: Edge, dense: Case, tmp_path: Path,
     assert code == 0, answer
 
 
-def test_a_link_in_the_place_of_the_new_file_is_not_followed(
-    native: Edge, dense: Case, tmp_path: Path
-) -> None:
+def test_link_at_the_outputs_path_is_not_followed(native: Edge, dense: Case, tmp_path: Path) -> None:
     victim, out = tmp_path / "victim", tmp_path / "o.npz"
     victim.write_text("precious")
     command = [*native.command, "run", *map(str, dense.arguments), "--output", str(out)]
@@ -304,7 +304,7 @@ def test_a_link_in_the_place_of_the_new_file_is_not_followed(
     assert len(np.load(out)) == 2
 
 
-def test_what_killed_writers_left_is_swept(native: Edge, dense: Case, tmp_path: Path) -> None:
+def test_leftovers_of_killed_writers_are_removed(native: Edge, dense: Case, tmp_path: Path) -> None:
     out = tmp_path / "o.npz"
     with subprocess.Popen(["sleep", "60"]) as lives:
         kept = [f"o.npz.tmp{lives.pid}", "o.npz.tmp", "o.npz.tmp1x", "other.npz.tmp4194304", "mine"]
@@ -313,5 +313,5 @@ def test_what_killed_writers_left_is_swept(native: Edge, dense: Case, tmp_path: 
             (tmp_path / name).touch()
         assert native("run", *dense.arguments, "--output", out)[0] == 0
         lives.kill()
-    there = {path.name for path in tmp_path.iterdir()}
-    assert there >= {*kept, "o.npz"} and not there & set(swept)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names >= {*kept, "o.npz"} and not names & set(swept)

@@ -89,10 +89,10 @@ def test_a_network_runs_and_is_timed(edge: Edge, dense_there: Case, state: Path,
         arguments = [tvm.runtime.tensor(a, device) for a in (dense_there.x, dense_there.bias)]
         machine.set_input("main", *arguments)
         machine.invoke_stateful("main")
-        for got, expected in zip(
+        for output, expected in zip(
             machine.get_outputs("main"), networks.dense(dense_there.x, dense_there.bias), strict=True
         ):
-            np.testing.assert_allclose(got.numpy(), expected, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(output.numpy(), expected, rtol=1e-5, atol=1e-6)
         timer = machine.time_evaluator("invoke_stateful", device, number=2, repeat=3)
         assert len(timer("main").results) == 3
         large = np.arange(3_000_000, dtype="float64")
@@ -102,7 +102,7 @@ def test_a_network_runs_and_is_timed(edge: Edge, dense_there: Case, state: Path,
         assert np.ptp(filled.numpy()) > 0
 
 
-def test_a_segfault_ends_the_session_alone(edge: Edge, state: Path, tracker: int, tmp_path: Path) -> None:
+def test_segfault_ends_only_its_session(edge: Edge, state: Path, tracker: int, tmp_path: Path) -> None:
     with edge.serving(state, tracker) as process:
         module = bad_module(request(tracker), edge.arch, tmp_path)
         with pytest.raises(Exception, match=r"(?i)shutdown|close|reset|code=1"):
@@ -113,7 +113,7 @@ def test_a_segfault_ends_the_session_alone(edge: Edge, state: Path, tracker: int
         assert process.poll() is None
 
 
-def test_a_timeout_is_answered_as_one(edge: Edge, state: Path, tracker: int, tmp_path: Path) -> None:
+def test_timeout_is_reported(edge: Edge, state: Path, tracker: int, tmp_path: Path) -> None:
     bad_kernels(edge.arch)  # compiled now, not in the session's time
     with edge.serving(state, tracker) as process:
         module = bad_module(request(tracker, timeout=1.5), edge.arch, tmp_path)
@@ -134,7 +134,7 @@ sys.stdin.read()
 """
 
 
-def test_a_session_that_nothing_ends_is_told_and_keeps_nobody_waiting(
+def test_unkillable_session_is_reported_and_blocks_nobody(
     native: Edge, state: Path, tracker: int, tmp_path: Path
 ) -> None:
     """A tracer that does not look keeps a killed process as a driver does that hangs in the kernel."""
@@ -151,12 +151,12 @@ def test_a_session_that_nothing_ends_is_told_and_keeps_nobody_waiting(
             assert process.wait(timeout=60) == 1
             held.communicate(timeout=60)
         assert process.stderr
-        said = process.stderr.read().decode()
-    assert f"the session's process {child.pid} was killed and does not end" in said
-    assert "restart the board" in said
+        log = process.stderr.read().decode()
+    assert f"the session's process {child.pid} was killed and does not end" in log
+    assert "restart the board" in log
 
 
-def test_a_parent_that_ignores_how_children_end_hides_no_crash(
+def test_crash_is_seen_even_if_sigchld_is_ignored(
     native: Edge, state: Path, tracker: int, tmp_path: Path
 ) -> None:
     deaf = Edge(native.arch, ("sh", "-c", 'trap "" CHLD; exec "$0" "$@"', *native.command))
@@ -170,7 +170,7 @@ def test_a_parent_that_ignores_how_children_end_hides_no_crash(
 
 
 @pytest.mark.usefixtures("server")
-def test_a_file_that_no_answer_has_room_for_is_refused(tracker: int, state: Path) -> None:
+def test_refuses_to_send_huge_files(tracker: int, state: Path) -> None:
     session = request(tracker)
     session.upload(bytearray(b"begun"), "large")
     (folder,) = (state / "sessions").iterdir()
@@ -181,17 +181,17 @@ def test_a_file_that_no_answer_has_room_for_is_refused(tracker: int, state: Path
     assert bytes(session.download("large")) == b"begun"
 
 
-def test_a_client_that_says_nothing_is_asked_for_signs_of_life(
-    server: subprocess.Popen[bytes], tracker: int
-) -> None:
+def test_silent_client_gets_keepalive_probes(server: subprocess.Popen[bytes], tracker: int) -> None:
     session = request(tracker)
     (child,) = psutil.Process(server.pid).children()
-    (address,) = [each.laddr for each in child.net_connections("tcp") if each.status == "ESTABLISHED"]
+    (address,) = [
+        connection.laddr for connection in child.net_connections("tcp") if connection.status == "ESTABLISHED"
+    ]
 
     def timers() -> set[str]:
         rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        ours = f":{address.port:04X}"
-        return {row[5][:2] for row in rows if row[1].endswith(ours) and row[3] == "01"}
+        local_port = f":{address.port:04X}"
+        return {row[5][:2] for row in rows if row[1].endswith(local_port) and row[3] == "01"}
 
     until(lambda: timers() == {"02"})  # a keepalive timer, once nothing waits to be acknowledged (proc(5))
     assert session.get_function("edge.fingerprint")() == expected_fingerprint()
@@ -243,7 +243,7 @@ def test_uploads_stay_in_the_session(tracker: int, state: Path, name: str) -> No
 
 
 @pytest.mark.usefixtures("server")
-def test_files_go_there_and_back(tracker: int, state: Path) -> None:
+def test_upload_and_download(tracker: int, state: Path) -> None:
     session = request(tracker)
     session.upload(bytearray(os.urandom(1 << 20)), "blob.bin")
     (folder,) = (state / "sessions").iterdir()
@@ -253,7 +253,7 @@ def test_files_go_there_and_back(tracker: int, state: Path) -> None:
 
 
 @pytest.mark.usefixtures("server")
-def test_what_cannot_be_loaded_is_explained(tracker: int) -> None:
+def test_load_errors_are_explained(tracker: int) -> None:
     session = request(tracker)
     session.upload(bytearray(b"objects"), "net.tar")
     with pytest.raises(Exception, match=r"link it to \.so on the host"):
@@ -264,7 +264,7 @@ def test_what_cannot_be_loaded_is_explained(tracker: int) -> None:
 
 
 @pytest.mark.usefixtures("server")
-def test_threads_are_chosen_before_the_first_library(tracker: int, dense: Case) -> None:
+def test_threads_are_configured_before_the_first_library(tracker: int, dense: Case) -> None:
     session = request(tracker)
     session.upload(str(dense.library))
     session.load_module("dense.so")
@@ -295,7 +295,7 @@ def relay(source: socket.socket, sink: socket.socket, held: threading.Event) -> 
 
 
 @pytest.mark.usefixtures("server")
-def test_a_client_that_stops_reading_holds_nobody_up(tracker: int) -> None:
+def test_client_that_stops_reading_blocks_nobody(tracker: int) -> None:
     with TrackerClient(HOST, tracker) as client:
         grant = client.request("board", 10)
     assert grant
@@ -328,7 +328,7 @@ def test_a_client_that_stops_reading_holds_nobody_up(tracker: int) -> None:
 
 
 @pytest.mark.usefixtures("server")
-def test_a_client_that_leaves_frees_the_server(tracker: int, tmp_path: Path) -> None:
+def test_disconnect_frees_the_server(tracker: int, tmp_path: Path) -> None:
     user = [sys.executable, "-c", LEAVES, str(tracker), str(tmp_path / "bad.so")]
     (tmp_path / "bad.so").write_bytes(bad_kernels("x86_64"))
     with subprocess.Popen(user, stdout=subprocess.PIPE) as process:
@@ -338,7 +338,7 @@ def test_a_client_that_leaves_frees_the_server(tracker: int, tmp_path: Path) -> 
     assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
 
 
-def test_without_a_standard_input_it_ends(native: Edge, state: Path, tracker: int) -> None:
+def test_server_ends_without_standard_input(native: Edge, state: Path, tracker: int) -> None:
     arguments = ["serve", "--tracker", f"{HOST}:{tracker}", "--key", "board", "--state", str(state)]
     command = ["sh", "-c", 'exec "$0" "$@" <&-', *native.command, *arguments]
     assert subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60).returncode == 0

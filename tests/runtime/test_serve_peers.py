@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 MISMATCH = 0xFF271 + 2
 
 
-def test_a_tracker_that_never_finishes_is_left(native: Edge, state: Path) -> None:
+def test_hanging_tracker_is_abandoned(native: Edge, state: Path) -> None:
     with socket.create_server((HOST, 0)) as tracker:
         port = tracker.getsockname()[1]
         arguments = ["serve", "--tracker", f"{HOST}:{port}", "--key", "board", "--state", str(state)]
@@ -43,11 +43,11 @@ def test_a_tracker_that_never_finishes_is_left(native: Edge, state: Path) -> Non
     assert process.returncode == 0
 
 
-def test_only_loopback_listens(server: subprocess.Popen[bytes]) -> None:
+def test_listens_on_loopback_only(server: subprocess.Popen[bytes]) -> None:
     assert listening({server.pid}) == {"0100007F"}
 
 
-def test_strangers_do_no_harm(server: subprocess.Popen[bytes], tracker: int) -> None:
+def test_malformed_peers_do_no_harm(server: subprocess.Popen[bytes], tracker: int) -> None:
     address = address_of(server)
     with socket.create_connection(address, timeout=60) as other:
         key = b"client:board:wrong"
@@ -62,7 +62,7 @@ def test_strangers_do_no_harm(server: subprocess.Popen[bytes], tracker: int) -> 
     assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
 
 
-def test_an_announced_message_costs_no_memory_and_has_a_limit(
+def test_announced_lengths_allocate_nothing_and_are_limited(
     server: subprocess.Popen[bytes], tracker: int
 ) -> None:
     address = address_of(server)
@@ -72,12 +72,12 @@ def test_an_announced_message_costs_no_memory_and_has_a_limit(
         assert grant
         with (
             socket.create_connection(address, timeout=60) as peer,  # not through the gate
-            peer.makefile("rb") as said,
+            peer.makefile("rb") as answers,
         ):
             key = f"client:{grant.match_key}".encode()
             peer.sendall(rpc_frames.greeting(key))
             expected = rpc_frames.greeting(b"server:board")
-            assert said.read(len(expected)) == expected
+            assert answers.read(len(expected)) == expected
             peer.sendall(struct.pack("<Q", length) + b"x" * 1000)
             if length == 2**30:
                 time.sleep(0.3)  # for the memory to be written to, if it were
@@ -85,15 +85,15 @@ def test_an_announced_message_costs_no_memory_and_has_a_limit(
                 assert session.memory_info().rss < 64e6
             else:
                 with contextlib.suppress(ConnectionResetError):
-                    said.read()  # a farewell, then the end
+                    answers.read()  # a farewell, then the end
     assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
 
 
 def test_a_tracker_at_an_ipv6_address(native: Edge, state: Path) -> None:
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
         listener.settimeout(60)
-        there = f"[::1]:{listener.getsockname()[1]}"
-        arguments = ["serve", "--tracker", there, "--key", "board", "--state", str(state)]
+        address = f"[::1]:{listener.getsockname()[1]}"
+        arguments = ["serve", "--tracker", address, "--key", "board", "--state", str(state)]
         with subprocess.Popen([*native.command, *arguments], stdin=subprocess.PIPE) as process:
             try:
                 connection, _ = listener.accept()
@@ -103,7 +103,7 @@ def test_a_tracker_at_an_ipv6_address(native: Edge, state: Path) -> None:
                 process.kill()
 
 
-def test_it_registers_again_with_a_new_tracker(native: Edge, state: Path) -> None:
+def test_registers_again_with_a_restarted_tracker(native: Edge, state: Path) -> None:
     with running_tracker() as port:
         first = native.serving(state, port)
         first.__enter__()
@@ -128,11 +128,11 @@ def test_refused_options(native: Edge, tmp_path: Path, options: list[str]) -> No
     assert (code, answer["error"]["kind"]) == (2, "usage")
 
 
-def test_a_port_in_use_is_said(native: Edge, tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind((HOST, 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
+def test_port_in_use_is_reported(native: Edge, tmp_path: Path) -> None:
+    with socket.socket() as occupied:
+        occupied.bind((HOST, 0))
+        occupied.listen()
+        port = str(occupied.getsockname()[1])
         options = ("--tracker", f"{HOST}:1", "--key", "board", "--port", port, "--state", tmp_path)
         code, answer = native("serve", *options)
     assert (code, answer["error"]["kind"]) == (1, "listen")

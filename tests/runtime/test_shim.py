@@ -83,13 +83,13 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return library
 
 
-def test_every_half_widens_as_numpys(shim: ctypes.CDLL) -> None:
+def test_float16_widening_matches_numpy(shim: ctypes.CDLL) -> None:
     halves = np.arange(1 << 16, dtype="uint16")
-    got = np.array([shim.widen(int(half)) for half in halves], dtype="float32")
-    np.testing.assert_array_equal(got, halves.view("float16").astype("float32"))
+    widened = np.array([shim.widen(int(half)) for half in halves], dtype="float32")
+    np.testing.assert_array_equal(widened, halves.view("float16").astype("float32"))
 
 
-def test_halves_and_the_ties_between_them_narrow_as_numpys(shim: ctypes.CDLL) -> None:
+def test_float16_rounding_matches_numpy(shim: ctypes.CDLL) -> None:
     halves = np.arange(1 << 16, dtype="uint16").view("float16").astype("float32")
     finite = np.sort(halves[np.isfinite(halves)])
     ties = (finite[:-1] + finite[1:]) / 2
@@ -98,23 +98,23 @@ def test_halves_and_the_ties_between_them_narrow_as_numpys(shim: ctypes.CDLL) ->
     with np.errstate(over="ignore"):
         expected = values.astype("float16")
     for function in (shim.narrow, shim.narrow64):
-        got = np.array([function(float(x)) for x in values], dtype="uint16").view("float16")
-        np.testing.assert_array_equal(got, expected)
+        narrowed = np.array([function(float(x)) for x in values], dtype="uint16").view("float16")
+        np.testing.assert_array_equal(narrowed, expected)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 57, 58, 1000])
-def test_base64_is_pythons(shim: ctypes.CDLL, size: int) -> None:
+def test_base64_matches_python(shim: ctypes.CDLL, size: int) -> None:
     data = os.urandom(size)
     out = ctypes.create_string_buffer(2 * size + 8)
     written = shim.encode(data, ctypes.c_size_t(size), out)
     text = base64.b64encode(data)
     assert out.raw[:written] == text
     back = ctypes.create_string_buffer(size + 8)
-    got = shim.decode(text, ctypes.c_size_t(len(text)), back, ctypes.c_size_t(size + 8))
-    assert back.raw[:got] == data
+    length = shim.decode(text, ctypes.c_size_t(len(text)), back, ctypes.c_size_t(size + 8))
+    assert back.raw[:length] == data
 
 
-def test_base64_that_is_none_is_not_read(shim: ctypes.CDLL) -> None:
+def test_refuses_invalid_base64(shim: ctypes.CDLL) -> None:
     for text in (b"A", b"AAA", b"A=AA", b"A*AA", b"===="):
         out = ctypes.create_string_buffer(8)
         assert shim.decode(text, ctypes.c_size_t(len(text)), out, ctypes.c_size_t(8)) == 0

@@ -30,8 +30,8 @@ def umask(mask: int) -> Iterator[None]:
 
 def serve_in(native: Edge, state: Path) -> tuple[int, Any]:
     """Begin to serve, up to a port that is taken."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = str(occupied.getsockname()[1])
         return native("serve", "--tracker", "127.0.0.1:1", "--key", "k", "--port", port, "--state", state)
 
 
@@ -40,7 +40,9 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o277])
-def test_folders_are_closed_whatever_the_umask(native: Edge, dense: Case, tmp_path: Path, mask: int) -> None:
+def test_state_folders_are_private_whatever_the_umask(
+    native: Edge, dense: Case, tmp_path: Path, mask: int
+) -> None:
     state = tmp_path / "above" / "state"
     with umask(mask):
         code, answer = serve_in(native, state)
@@ -52,7 +54,7 @@ def test_folders_are_closed_whatever_the_umask(native: Edge, dense: Case, tmp_pa
     assert mode(state / "measure.lock") == 0o600
 
 
-def test_a_folder_that_was_there_stays_and_what_is_in_it_is_closed(native: Edge, tmp_path: Path) -> None:
+def test_existing_folder_keeps_its_mode(native: Edge, tmp_path: Path) -> None:
     (tmp_path / "state" / "sessions").mkdir(parents=True)
     for folder in (tmp_path / "state", tmp_path / "state" / "sessions"):
         folder.chmod(0o755)
@@ -60,7 +62,7 @@ def test_a_folder_that_was_there_stays_and_what_is_in_it_is_closed(native: Edge,
     assert (mode(tmp_path / "state"), mode(tmp_path / "state" / "sessions")) == (0o755, 0o700)
 
 
-def test_a_folder_of_others_is_refused(native: Edge, tmp_path: Path) -> None:
+def test_refuses_foreign_state_folders(native: Edge, tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
     state.chmod(0o777)
@@ -76,7 +78,7 @@ def test_a_folder_of_others_is_refused(native: Edge, tmp_path: Path) -> None:
         assert "belongs to user id 65534, this is 0" in serve_in(native, state)[1]["error"]["message"]
 
 
-def test_a_lock_that_leads_elsewhere_is_not_followed(native: Edge, dense: Case, tmp_path: Path) -> None:
+def test_lock_file_that_is_a_link_is_not_followed(native: Edge, dense: Case, tmp_path: Path) -> None:
     state, victim = tmp_path / "state", tmp_path / "victim"
     state.mkdir(mode=0o700)
     victim.write_text("keep me")
@@ -100,7 +102,7 @@ def test_a_lock_that_leads_elsewhere_is_not_followed(native: Edge, dense: Case, 
         ("", None),
     ],
 )
-def test_a_holder_who_lies_is_nobody(
+def test_invalid_holder_is_ignored(
     native: Edge, dense: Case, tmp_path: Path, line: str, holder: dict[str, Any] | None
 ) -> None:
     state = tmp_path / "state"

@@ -59,12 +59,12 @@ def as_user(uid: int, work: Callable[[], bytes]) -> bytes:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        said = b"!"
+        answer = b"!"
         try:
             become(uid)
-            said = work()
+            answer = work()
         finally:
-            os.write(writing, said)
+            os.write(writing, answer)
             os._exit(0)
     os.close(writing)
     try:
@@ -118,7 +118,7 @@ def serving(
                 process.kill()
 
 
-def test_another_user_is_sent_away_and_named_once(edge: Edge, tmp_path: Path) -> None:
+def test_other_users_are_refused_and_logged_once(edge: Edge, tmp_path: Path) -> None:
     with serving(edge.command, tmp_path) as served:
         for _ in range(20):
             assert as_user(STRANGER, lambda: greet(served.address)) == b""
@@ -131,7 +131,7 @@ def test_another_user_is_sent_away_and_named_once(edge: Edge, tmp_path: Path) ->
     assert len(lines) < 5
 
 
-def test_any_peer_lets_everybody_in(native: Edge, tmp_path: Path) -> None:
+def test_any_peer_option(native: Edge, tmp_path: Path) -> None:
     with serving(native.command, tmp_path, "--any-peer") as served:
         assert as_user(STRANGER, lambda: greet(served.address)) == MISMATCH
 
@@ -140,8 +140,8 @@ def test_the_owner_and_root_may_connect(native: Edge) -> None:
     with tempfile.TemporaryDirectory() as name:  # pytest's are closed to others
         folder = Path(name)
         shutil.copy(native.command[0], folder / "edge-rt")
-        for made in (folder, folder / "edge-rt"):
-            os.chown(made, OWNER, OWNER)
+        for path in (folder, folder / "edge-rt"):
+            os.chown(path, OWNER, OWNER)
         with serving((str(folder / "edge-rt"),), folder, uid=OWNER) as served:
             assert as_user(OWNER, lambda: greet(served.address)) == MISMATCH
             assert greet(served.address) == MISMATCH  # root
@@ -151,7 +151,7 @@ def test_the_owner_and_root_may_connect(native: Edge) -> None:
 @pytest.mark.parametrize(
     ("host", "addresses"), [("::1", ["::1"]), ("::", ["::1", HOST]), (HOST, [HOST, "::ffff:127.0.0.1"])]
 )
-def test_the_other_family_is_looked_up_too(
+def test_peers_are_found_over_ipv4_and_ipv6(
     native: Edge, tmp_path: Path, host: str, addresses: list[str]
 ) -> None:
     with serving(native.command, tmp_path, "--host", host) as served:
@@ -160,7 +160,7 @@ def test_the_other_family_is_looked_up_too(
             assert as_user(STRANGER, partial(greet, (address, served.address[1]))) == b"", address
 
 
-def test_a_connection_that_was_left_is_not_roots(native: Edge, tmp_path: Path) -> None:
+def test_closed_connection_does_not_count_as_root(native: Edge, tmp_path: Path) -> None:
     """The kernel lists what nobody holds any more with user id 0."""
     with serving(native.command, tmp_path) as served:
 
@@ -177,7 +177,7 @@ def test_a_connection_that_was_left_is_not_roots(native: Edge, tmp_path: Path) -
         until(lambda: "refused a connection from" in served.words.read_text())
 
 
-def test_silent_ones_keep_nobody_waiting(native: Edge, tmp_path: Path) -> None:
+def test_silent_peers_block_nobody(native: Edge, tmp_path: Path) -> None:
     with serving(native.command, tmp_path) as served, contextlib.ExitStack() as silent:
         waiting = [
             silent.enter_context(socket.create_connection(served.address, timeout=60)) for _ in range(40)
@@ -188,18 +188,18 @@ def test_silent_ones_keep_nobody_waiting(native: Edge, tmp_path: Path) -> None:
         assert waiting[0].recv(1) == b""  # the oldest went
 
 
-def test_a_strangers_tracker_does_not_learn_the_secret(native: Edge, tmp_path: Path) -> None:
+def test_foreign_tracker_does_not_get_the_secret(native: Edge, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException):
             become(STRANGER)
-            own = socket.create_server((HOST, 0))
-            own.settimeout(60)
-            os.write(writing, struct.pack("<i", own.getsockname()[1]))
+            listener = socket.create_server((HOST, 0))
+            listener.settimeout(60)
+            os.write(writing, struct.pack("<i", listener.getsockname()[1]))
             heard = b""
             for _ in range(2):
-                connection, _ = own.accept()
+                connection, _ = listener.accept()
                 connection.sendall(connection.recv(4))
                 heard += connection.recv(100)
             os.write(writing, heard or b"nothing")

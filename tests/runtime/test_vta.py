@@ -39,17 +39,17 @@ def placed(folder: Path, *blobs: bytes, arch: str = "x86_64", seed: int = 0) -> 
 
 
 def output(folder: Path) -> Any:
-    with np.load(folder / "o.npz") as found:
-        return found["output_0"].reshape(case().y.shape)
+    with np.load(folder / "o.npz") as outputs:
+        return outputs["output_0"].reshape(case().y.shape)
 
 
-def test_a_simulation_stands_beside_the_hardware_that_is_missing(edge: Edge) -> None:
+def test_simulator_is_listed_beside_missing_hardware(edge: Edge) -> None:
     _, facts = edge("info")
-    (vta,) = (each for each in facts["devices"] if each["kind"] == "vta")
+    (vta,) = (device for device in facts["devices"] if device["kind"] == "vta")
     assert vta["names"] == ["sim"] and "no Zynq-7000" in vta["problem"]
 
 
-def test_it_computes_what_numpy_does(edge: Edge, tmp_path: Path) -> None:
+def test_simulation_matches_numpy(edge: Edge, tmp_path: Path) -> None:
     arguments = placed(tmp_path, case().blob, arch=edge.arch)
     code, answer = edge("run", *arguments, *SIM, "--output", tmp_path / "o.npz")
     assert (code, answer.get("device")) == (0, "vta:sim"), answer
@@ -57,34 +57,34 @@ def test_it_computes_what_numpy_does(edge: Edge, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["vta", "vta:0", "vta:pynq"])
-def test_a_simulation_is_never_taken_for_hardware(native: Edge, tmp_path: Path, name: str) -> None:
+def test_simulator_is_never_taken_for_hardware(native: Edge, tmp_path: Path, name: str) -> None:
     code, answer = native("bench", *placed(tmp_path, case().blob), "--device", name)
     assert (code, answer["error"]["kind"], answer["error"]["missing"]) == (REQUIRES, "device", [name])
     assert "no Zynq-7000" in answer["error"]["message"]
     assert answer["error"]["devices"] == ["cpu", "vta:sim"]
 
 
-def test_without_a_device_the_hardware_is_meant(native: Edge, tmp_path: Path) -> None:
+def test_default_device_is_the_hardware(native: Edge, tmp_path: Path) -> None:
     code, answer = native("bench", *placed(tmp_path, case().blob))
     assert code == REQUIRES and "vta:sim" in answer["error"]["message"]
 
 
-def test_bench_tells_the_models_time_apart(native: Edge, tmp_path: Path) -> None:
+def test_bench_reports_the_models_time_apart(native: Edge, tmp_path: Path) -> None:
     once, twice = case().blob, case(5).blob
-    found = []
+    benches = []
     for blobs in ([once], [twice], [once, twice]):
         code, answer = native("bench", *placed(tmp_path, *blobs), *SIM, "--repeat", "2", "--warmup", "3")
         assert (code, answer.get("device"), len(answer["times_ms"])) == (0, "vta:sim", 2), answer
-        found.append(answer["modelled"])
-    assert [each["programs"] for each in found] == [1, 1, 2]
-    assert found[2]["cycles"] == found[0]["cycles"] + found[1]["cycles"] > 0
-    for each in found:
-        assert (each["mhz"], each["version"]) == (100, 1)
-        assert each["ms"] == pytest.approx(each["cycles"] / 1e5)
+        benches.append(answer["modelled"])
+    assert [bench["programs"] for bench in benches] == [1, 1, 2]
+    assert benches[2]["cycles"] == benches[0]["cycles"] + benches[1]["cycles"] > 0
+    for bench in benches:
+        assert (bench["mhz"], bench["version"]) == (100, 1)
+        assert bench["ms"] == pytest.approx(bench["cycles"] / 1e5)
 
 
-def test_the_model_says_what_the_verb_says(native: Edge, tmp_path: Path) -> None:
-    from toolchain.vta.design.config import SAMPLES
+def test_model_matches_the_vta_command(native: Edge, tmp_path: Path) -> None:
+    from toolchain.vta.design import SAMPLES
     from toolchain.vta.machine.requests import EncodedProgram, SimOptions
     from toolchain.vta.machine.simulator import Simulator
 
@@ -101,7 +101,7 @@ def test_the_model_says_what_the_verb_says(native: Edge, tmp_path: Path) -> None
     assert answer["modelled"]["cycles"] == cycles
 
 
-def test_other_networks_have_no_model(native: Edge, dense: Any) -> None:
+def test_networks_without_programs_have_no_model(native: Edge, dense: Any) -> None:
     _, answer = native("bench", *dense.arguments, "--repeat", "1")
     assert (answer["modelled"], answer["device"]) == (None, "cpu")
 
@@ -115,7 +115,7 @@ def refusal(native: Edge, folder: Path, blob: bytes) -> str:
     return str(answer["error"]["message"])
 
 
-def test_a_program_that_is_no_constant_runs_as_well(native: Edge, tmp_path: Path) -> None:
+def test_program_passed_as_an_input(native: Edge, tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", np.frombuffer(case().blob, np.uint8))
     arguments = [*placed(tmp_path), "--input", str(tmp_path / "p.npy")]
     code, answer = native("run", *arguments, *SIM, "--output", tmp_path / "o.npz")
@@ -123,7 +123,7 @@ def test_a_program_that_is_no_constant_runs_as_well(native: Edge, tmp_path: Path
     np.testing.assert_array_equal(output(tmp_path), case().y)
 
 
-def test_a_bad_program_is_refused_with_what_to_type(native: Edge, tmp_path: Path) -> None:
+def test_bad_program_is_refused_with_a_hint(native: Edge, tmp_path: Path) -> None:
     blob = case().blob
     for bad, words in {
         blob[:-4096]: "it was cut",
@@ -136,7 +136,7 @@ def test_a_bad_program_is_refused_with_what_to_type(native: Edge, tmp_path: Path
         assert words in message and "the program is refused" in message and "toolchain build" in message
 
 
-def test_values_of_another_shape_are_refused(native: Edge, tmp_path: Path) -> None:
+def test_refuses_values_of_another_shape(native: Edge, tmp_path: Path) -> None:
     shape = (1, 2, 8, 16, 8)
     (tmp_path / "net.so").write_bytes(vta_network.library((case().blob,), shape=shape))
     np.save(tmp_path / "x.npy", np.zeros(shape, np.int8))
@@ -208,10 +208,10 @@ print(len(done))
 
 def child(folder: Path, text: str) -> int:
     """Return what a program of one's own prints that uses libedge.so."""
-    wanted = case()
-    (folder / "net.so").write_bytes(vta_network.library((wanted.blob,)))
-    (folder / "x").write_bytes(wanted.x.tobytes())
-    (folder / "y").write_bytes(wanted.y.tobytes())
+    expected = case()
+    (folder / "net.so").write_bytes(vta_network.library((expected.blob,)))
+    (folder / "x").write_bytes(expected.x.tobytes())
+    (folder / "y").write_bytes(expected.y.tobytes())
     words = [runtime.ensure_runtime("x86_64").library, *(folder / name for name in ("net.so", "x", "y"))]
     command = [sys.executable, "-c", CHILD + text, *words]
     done = subprocess.run(command, capture_output=True, timeout=300, text=True)
@@ -219,7 +219,7 @@ def child(folder: Path, text: str) -> int:
     return int(json.loads(done.stdout))
 
 
-def test_a_library_that_is_closed_leaves_nothing(tmp_path: Path) -> None:
+def test_closed_library_leaves_nothing(tmp_path: Path) -> None:
     memory = HEADER.unpack_from(case().blob)[20]
     assert child(tmp_path, CYCLES) < 100 * memory  # of 900
 
@@ -232,13 +232,13 @@ def test_a_session_says_which_device(native: Edge, tracker: int, tmp_path: Path)
     import tvm
     from tvm import rpc
 
-    wanted = case()
+    expected = case()
     with native.serving(tmp_path / "serving", tracker):
         remote = rpc.connect_tracker("127.0.0.1", tracker).request("board", session_timeout=60)
-        (tmp_path / "net.so").write_bytes(vta_network.library((wanted.blob,)))
+        (tmp_path / "net.so").write_bytes(vta_network.library((expected.blob,)))
         remote.upload(tmp_path / "net.so")
         machine = tvm.relax.VirtualMachine(remote.load_module("net.so"), remote.cpu())
-        x = tvm.runtime.tensor(wanted.x.reshape(vta_network.VALUE), remote.cpu())
+        x = tvm.runtime.tensor(expected.x.reshape(vta_network.VALUE), remote.cpu())
         machine.set_input("main", x)
         with pytest.raises(tvm.error.RPCError, match="vta:sim"):
             machine.invoke_stateful("main")
@@ -246,8 +246,8 @@ def test_a_session_says_which_device(native: Edge, tracker: int, tmp_path: Path)
             remote.get_function("edge.vta.use")("pynq")
         remote.get_function("edge.vta.use")("sim")
         machine.invoke_stateful("main")
-        y = machine.get_outputs("main").numpy().reshape(wanted.y.shape)
-        np.testing.assert_array_equal(y, wanted.y)
+        y = machine.get_outputs("main").numpy().reshape(expected.y.shape)
+        np.testing.assert_array_equal(y, expected.y)
 
 
 @contextmanager
@@ -269,7 +269,7 @@ def values(remote: Any, seed: int = 0) -> list[Any]:
     import tvm
 
     x = case(seed).x
-    return [tvm.runtime.tensor(each, remote.cpu()) for each in (x, np.full_like(x, 99))]
+    return [tvm.runtime.tensor(value, remote.cpu()) for value in (x, np.full_like(x, 99))]
 
 
 def test_a_program_is_measured_in_a_session(edge: Edge, tracker: int, tmp_path: Path) -> None:
@@ -278,10 +278,12 @@ def test_a_program_is_measured_in_a_session(edge: Edge, tracker: int, tmp_path: 
         measure = remote.get_function("edge.vta.measure")
         for name, seed in (("0.bin", 0), ("1.bin", 5)):
             x, y = values(remote, seed)
-            said = json.loads(measure(name, 3, 4, 20, x, y))
+            measured = json.loads(measure(name, 3, 4, 20, x, y))
             np.testing.assert_array_equal(y.numpy(), case(seed).y)
-            assert said["device"] == "vta:sim" and said["times_ms"] == [], "a simulation has no clock's times"
-            model = said["modelled"]
+            assert measured["device"] == "vta:sim" and measured["times_ms"] == [], (
+                "a simulation has no clock's times"
+            )
+            model = measured["modelled"]
             assert (model["mhz"], model["version"]) == (100, 1) and model["cycles"] > 0
             assert model["ms"] == pytest.approx(model["cycles"] / 1e5)
         del measure, x, y
@@ -310,7 +312,7 @@ def test_a_bad_program_is_refused_in_a_session(native: Edge, tracker: int, tmp_p
         del measure, x, y
 
 
-def test_what_a_session_asks_in_vain(native: Edge, tracker: int, tmp_path: Path) -> None:
+def test_refused_requests_of_a_session(native: Edge, tracker: int, tmp_path: Path) -> None:
     import tvm
 
     with session(native, tracker, tmp_path, case().blob) as remote:

@@ -32,8 +32,8 @@ def library(blobs: tuple[bytes, ...], arch: str = "x86_64", shape: tuple[int, ..
     builder = relax.BlockBuilder()
     with builder.function("main", [x, *([] if blobs else [program])]):
         last = x
-        for each in [relax.const(np.frombuffer(blob, np.uint8)) for blob in blobs] or [program]:
-            last = builder.emit(relax.call_dps_packed(FUNCTION, [last, each], out_ty=value))
+        for program_value in [relax.const(np.frombuffer(blob, np.uint8)) for blob in blobs] or [program]:
+            last = builder.emit(relax.call_dps_packed(FUNCTION, [last, program_value], out_ty=value))
         builder.emit_func_output(last)
     module = builder.get()
     a = te.placeholder((4,), "float32")

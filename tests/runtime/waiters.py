@@ -38,9 +38,9 @@ class Board:
 
     def status(self) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
         """Return who holds the lock, and who waits."""
-        code, said = self.native("info", "--state", self.state)
+        code, answer = self.native("info", "--state", self.state)
         assert code == 0
-        return said["holder"], said["waiting"]
+        return answer["holder"], answer["waiting"]
 
     def pids(self) -> list[int]:
         return [waiter["pid"] for waiter in self.status()[1]]

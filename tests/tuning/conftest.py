@@ -12,7 +12,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.sqlite import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
 from toolchain.tuning.boards import speed

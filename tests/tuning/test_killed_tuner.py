@@ -18,7 +18,7 @@ from onnx import helper
 from tests.models.graphs import graph_of, tensor_info
 from tests.waiting import until
 from toolchain.records.record import Record
-from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.sqlite import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
 

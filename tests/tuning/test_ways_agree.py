@@ -9,7 +9,7 @@ import pytest
 from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.models.load import Model
-from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.sqlite import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.boards.planned import SWITCH

@@ -38,19 +38,19 @@ def program() -> tuple[str, dict[str, str]]:
     if installed := shutil.which("chromium-headless-shell"):
         return installed, dict(os.environ)
     libraries = [*UNPACKED.glob("usr/lib/*-linux-gnu"), *UNPACKED.glob("usr/lib/*-linux-gnu/pulseaudio")]
-    found = UNPACKED / "usr" / "lib" / "chromium" / "chromium-headless-shell"
-    assert found.exists(), "there is no headless Chromium: tools/browser.sh unpacks it"
-    return str(found), {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, libraries))}
+    chromium = UNPACKED / "usr" / "lib" / "chromium" / "chromium-headless-shell"
+    assert chromium.exists(), "there is no headless Chromium: tools/browser.sh unpacks it"
+    return str(chromium), {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, libraries))}
 
 
 def _fonts(profile: Path) -> dict[str, str]:
     """Return variables that leave one family of fonts, if it is there: texts are as long everywhere."""
     file = profile / "fonts.conf"
     folders = [folder / "usr/share/fonts/truetype/dejavu" for folder in (UNPACKED, Path("/"))]
-    found = next((folder for folder in folders if folder.is_dir()), None)
-    if found is None:
+    installed = next((folder for folder in folders if folder.is_dir()), None)
+    if installed is None:
         return {}
-    folders_of_it = f"<dir>{found}</dir><cachedir>{profile}/fonts</cachedir>"
+    folders_of_it = f"<dir>{installed}</dir><cachedir>{profile}/fonts</cachedir>"
     file.write_text(f'<?xml version="1.0"?><fontconfig>{folders_of_it}</fontconfig>')
     return {"FONTCONFIG_FILE": str(file)}
 
@@ -85,11 +85,11 @@ class Tab:
         os.write(self._to, json.dumps(message).encode() + b"\0")
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            found = self._read(deadline)
-            if found.get("id") == self._number:
-                assert "error" not in found, found
-                return found["result"]
-            self.said.append(found)
+            answer = self._read(deadline)
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return answer["result"]
+            self.said.append(answer)
 
     def open(self, url: str, *, width: int, dark: bool = False, still: bool = True) -> None:
         """Open an address in a window of this width."""
@@ -140,12 +140,12 @@ class Tab:
         """Return what the browser complained of: exceptions, refusals by the policy, failed requests."""
         kinds = ("Runtime.exceptionThrown", "Log.entryAdded", "Network.loadingFailed")
         self.value("0")  # reads what has come
-        return [json.dumps(each["params"]) for each in self.said if each.get("method") in kinds]
+        return [json.dumps(message["params"]) for message in self.said if message.get("method") in kinds]
 
     def requests(self) -> list[str]:
         """Return the addresses that were asked for."""
-        asked = [each for each in self.said if each.get("method") == "Network.requestWillBeSent"]
-        return [each["params"]["request"]["url"] for each in asked]
+        messages = [message for message in self.said if message.get("method") == "Network.requestWillBeSent"]
+        return [message["params"]["request"]["url"] for message in messages]
 
     def _read(self, deadline: float) -> dict[str, Any]:
         while b"\0" not in self._unread:
@@ -175,7 +175,7 @@ def browser(profile: Path) -> Iterator[Tab]:
                 (os.POSIX_SPAWN_DUP2, theirs_out, 4),
                 (os.POSIX_SPAWN_DUP2, log.fileno(), 1),
                 (os.POSIX_SPAWN_DUP2, log.fileno(), 2),
-                *((os.POSIX_SPAWN_CLOSE, each) for each in pipes),
+                *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in pipes),
             ],
             setpgroup=0,
         )

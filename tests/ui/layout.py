@@ -69,13 +69,13 @@ def write_references() -> None:
         from tests.ui.pages import served
 
         logs = scene.everything()
-        found = {}
+        boxes_by_width = {}
         with served() as page, browser(Path(folder)) as tab:
             for width in WIDTHS:
                 opened(tab, page.url, width=width)
-                found[width] = boxes(tab)
+                boxes_by_width[width] = boxes(tab)
         assert logs
-    REFERENCES.write_text(json.dumps(found, indent=1) + "\n")
+    REFERENCES.write_text(json.dumps(boxes_by_width, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class Served:
         with self.connect() as connection:
             connection.sendall(request)
             with connection.makefile("rb") as stream:
-                return read_answer(stream, whole=True)
+                return read_answer(stream, to_the_end=True)
 
     @property
     def url(self) -> str:
@@ -66,7 +66,7 @@ class Served:
         with self.connect() as connection:
             connection.sendall(self.head(f"/{TOKEN}/events"))
             with connection.makefile("rb") as stream:
-                answer = read_answer(stream, whole=False)
+                answer = read_answer(stream, to_the_end=False)
                 assert (answer.status, answer.headers["content-type"]) == (
                     200,
                     "text/event-stream; charset=utf-8",
@@ -74,14 +74,14 @@ class Served:
                 yield events(stream)
 
 
-def read_answer(stream: BinaryIO, *, whole: bool) -> Answer:
-    """Read an answer's head, and its body if `whole`."""
+def read_answer(stream: BinaryIO, *, to_the_end: bool) -> Answer:
+    """Read an answer's head, and its body if `to_the_end`."""
     status = int(stream.readline().split()[1])
     headers = {}
     while (line := stream.readline().decode().strip()) != "":
         name, _, value = line.partition(": ")
         headers[name.lower()] = value
-    return Answer(status, headers, stream.read() if whole else b"")
+    return Answer(status, headers, stream.read() if to_the_end else b"")
 
 
 def events(stream: BinaryIO) -> Iterator[tuple[str, Any]]:

@@ -20,14 +20,16 @@ def status(text: str) -> int:
     return HTTPStatus.OK
 
 
-def asked(path: str = "/token/", method: str = "GET", host: str = "127.0.0.1:8000", more: str = "") -> int:
+def answer_to(
+    path: str = "/token/", method: str = "GET", host: str = "127.0.0.1:8000", more: str = ""
+) -> int:
     return status(f"{method} {path} HTTP/1.1\nHost: {host}\n{more}\n")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:8000", "LOCALHOST:8000", "[::1]:8000"])
-def test_the_page_is_at_loopback(host: str) -> None:
-    assert asked(host=host) == 200
-    assert asked(host=host, more=f"Origin: http://{host}\nSec-Fetch-Site: same-origin\n") == 200
+def test_page_is_served_at_loopback(host: str) -> None:
+    assert answer_to(host=host) == 200
+    assert answer_to(host=host, more=f"Origin: http://{host}\nSec-Fetch-Site: same-origin\n") == 200
 
 
 @pytest.mark.parametrize(
@@ -38,12 +40,12 @@ def test_the_page_is_at_loopback(host: str) -> None:
         "",
     ],
 )
-def test_another_name_is_refused(host: str) -> None:
+def test_refuses_other_host_names(host: str) -> None:
     """A name that an attacker binds to 127.0.0.1 makes a browser take his page for ours."""
-    assert asked(host=host) == 403
+    assert answer_to(host=host) == 403
 
 
-def test_port_80_may_be_left_out_and_no_other() -> None:
+def test_only_port_80_may_be_omitted() -> None:
     def answer(port: int, host: str, origin: str) -> int:
         head = f"GET /token/ HTTP/1.1\r\nHost: {host}\r\nOrigin: {origin}\r\n\r\n"
         try:
@@ -58,7 +60,7 @@ def test_port_80_may_be_left_out_and_no_other() -> None:
     assert answer(8000, "127.0.0.1", "http://127.0.0.1:8000") == 403
 
 
-def test_without_a_host_nothing_is_answered() -> None:
+def test_refuses_requests_without_a_host() -> None:
     assert status("GET /token/ HTTP/1.1\n\n") == 403
 
 
@@ -73,31 +75,33 @@ def test_without_a_host_nothing_is_answered() -> None:
         "",
     ],
 )
-def test_another_sites_page_is_refused(origin: str) -> None:
-    assert asked(more=f"Origin: {origin}\n") == 403
+def test_refuses_other_origins(origin: str) -> None:
+    assert answer_to(more=f"Origin: {origin}\n") == 403
 
 
-def test_what_a_browser_says_of_the_page_that_asks_is_heeded() -> None:
+def test_respects_fetch_metadata() -> None:
     for site in ("cross-site", "same-site"):
-        assert asked(more=f"Sec-Fetch-Site: {site}\nSec-Fetch-Mode: cors\n") == 403
-        assert asked(more=f"Sec-Fetch-Site: {site}\nSec-Fetch-Mode: no-cors\n") == 403
-        assert asked(more=f"Sec-Fetch-Site: {site}\nSec-Fetch-Mode: navigate\n") == 200, "a link was followed"
-    assert asked(more="Sec-Fetch-Site: none\nSec-Fetch-Mode: navigate\n") == 200, "typed by a person"
+        assert answer_to(more=f"Sec-Fetch-Site: {site}\nSec-Fetch-Mode: cors\n") == 403
+        assert answer_to(more=f"Sec-Fetch-Site: {site}\nSec-Fetch-Mode: no-cors\n") == 403
+        assert answer_to(more=f"Sec-Fetch-Site: {site}\nSec-Fetch-Mode: navigate\n") == 200, (
+            "a link was followed"
+        )
+    assert answer_to(more="Sec-Fetch-Site: none\nSec-Fetch-Mode: navigate\n") == 200, "typed by a person"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "TRACE", "CONNECT", "PATCH"])
-def test_nothing_can_be_changed(method: str) -> None:
-    assert asked(method=method) == 405
+def test_refuses_methods_that_change_something(method: str) -> None:
+    assert answer_to(method=method) == 405
 
 
 @pytest.mark.parametrize(
     "path", ["/", "/toke/", "/tokenn/", "/Token/", "//token/", "/token", "/x/token/", "/%74oken/"]
 )
-def test_without_the_token_there_is_nothing(path: str) -> None:
-    assert asked(path) == 404
+def test_refuses_requests_without_the_token(path: str) -> None:
+    assert answer_to(path) == 404
 
 
-def test_the_token_is_needed_whatever_its_length() -> None:
+def test_refuses_tokens_of_other_lengths() -> None:
     with pytest.raises(PageRefusedError):
         check_request(parse_request(b"GET // HTTP/1.1\r\nHost: localhost:8000\r\n\r\n"), 8000, TOKEN)
 
@@ -122,5 +126,5 @@ def test_the_token_is_needed_whatever_its_length() -> None:
         "GET /token/ HTTP/1.1\nHost: 127.0.0.1:8000\nX: " + "y\x01" + "\n\n",
     ],
 )
-def test_what_no_browser_sends_is_refused(text: str) -> None:
+def test_refuses_malformed_requests(text: str) -> None:
     assert status(text) == 400

@@ -33,12 +33,12 @@ EVIL = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture
-def ours(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+def served_page(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """Serve the page of a state folder of the test's own."""
     monkeypatch.setattr(event_stream, "POLL_S", 0.01)
     assert not (state / "events").exists()
-    with served() as found:
-        yield found
+    with served() as started:
+        yield started
 
 
 def take(stream: Iterator[tuple[str, Any]], name: str) -> Any:
@@ -46,27 +46,27 @@ def take(stream: Iterator[tuple[str, Any]], name: str) -> Any:
     return next(data for event, data in stream if event == name)
 
 
-def told(stream: Iterator[tuple[str, Any]]) -> list[str]:
+def log_texts(stream: Iterator[tuple[str, Any]]) -> list[str]:
     """Return the next lines of a log in a word or two."""
     lines = take(stream, "lines")["lines"]
     return [line.get("text") or line.get("how") or line["event"] for line in lines]
 
 
-def test_settings_that_are_broken_meanwhile_break_no_stream(
-    ours: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_stream_survives_broken_settings(
+    served_page: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "toolchain.toml").write_text("[boards")
     configuration.cache_clear()
-    seen: dict[str, Any] = {}
-    with ours.stream() as stream:
-        while not {"ready", "boards"} <= seen.keys():
-            name, seen[name] = next(stream)
-    assert "toolchain.toml" in seen["boards"]["problem"]
+    latest: dict[str, Any] = {}
+    with served_page.stream() as stream:
+        while not {"ready", "boards"} <= latest.keys():
+            name, latest[name] = next(stream)
+    assert "toolchain.toml" in latest["boards"]["problem"]
 
 
-def test_the_page_comes_with_a_policy_that_lets_its_own_script_run_alone(ours: Served) -> None:
-    answer = ours.get()
+def test_content_security_policy_allows_only_our_script(served_page: Served) -> None:
+    answer = served_page.get()
     assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert answer.body == page()
     policy = answer.headers["content-security-policy"]
@@ -83,25 +83,25 @@ def test_the_page_comes_with_a_policy_that_lets_its_own_script_run_alone(ours: S
     assert "set-cookie" not in answer.headers and not any(h.startswith("access-") for h in answer.headers)
 
 
-def test_the_page_fetches_nothing_and_makes_no_html_of_texts() -> None:
+def test_page_fetches_nothing_and_sets_no_html() -> None:
     text = page().decode()
-    found = Page(text)
-    assert [each for each in found.fetched if not each.startswith("data:image/svg+xml,")] == []
-    assert len(found.ids) == len(set(found.ids))
+    parsed = Page(text)
+    assert [address for address in parsed.fetched if not address.startswith("data:image/svg+xml,")] == []
+    assert len(parsed.ids) == len(set(parsed.ids))
     assert not re.search(
         r"\b(innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval|Function|srcdoc)\b", text
     )
     assert not re.search(r"https?://(?!www\.w3\.org/)|\bstyle=|@import|url\(", text)
 
 
-def test_others_get_nothing(ours: Served) -> None:
+def test_foreign_requests_get_nothing(served_page: Served) -> None:
     for path in ("/", f"/{TOKEN}", f"/{TOKEN}x/", "/events", "/favicon.ico"):
-        answer = ours.get(path)
+        answer = served_page.get(path)
         assert answer.status == 404 and TOKEN.encode() not in answer.body
-    assert ours.get(Host=f"evil.example:{ours.port}").status == 403
-    assert ours.get(f"/{TOKEN}/events", Origin="http://evil.example").status == 403
-    assert ours.get(f"/{TOKEN}/events", Host=None).status == 403
-    posted = ours.get(method="POST")
+    assert served_page.get(Host=f"evil.example:{served_page.port}").status == 403
+    assert served_page.get(f"/{TOKEN}/events", Origin="http://evil.example").status == 403
+    assert served_page.get(f"/{TOKEN}/events", Host=None).status == 403
+    posted = served_page.get(method="POST")
     assert (posted.status, posted.headers["allow"]) == (405, "GET")
     assert "content-security-policy" in posted.headers
 
@@ -110,30 +110,30 @@ def test_others_get_nothing(ours: Served) -> None:
     "path",
     ["../../etc/passwd", "..%2f..%2fetc/passwd", "/etc/passwd", "page.html", "events/../events", "events?x"],
 )
-def test_a_path_leads_nowhere(ours: Served, path: str) -> None:
-    assert ours.get(f"/{TOKEN}/{path}").status == 404
+def test_other_paths_are_refused(served_page: Served, path: str) -> None:
+    assert served_page.get(f"/{TOKEN}/{path}").status == 404
 
 
-def test_a_request_that_is_too_long_is_refused(ours: Served) -> None:
-    assert ours.get(X="y" * 40_000).status == 431
+def test_refuses_long_requests(served_page: Served) -> None:
+    assert served_page.get(X="y" * 40_000).status == 431
 
 
-def test_nothing_listens_beyond_loopback(ours: Served) -> None:
+def test_listens_on_loopback_only(served_page: Served) -> None:
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.2", ours.port), timeout=5)
-    assert ours.server._listening.getsockname()[0] == "127.0.0.1"
+        socket.create_connection(("127.0.0.2", served_page.port), timeout=5)
+    assert served_page.server._listening.getsockname()[0] == "127.0.0.1"
 
 
-def test_another_user_gets_nothing_even_with_the_token(ours: Served) -> None:
+def test_other_users_are_refused_despite_the_token(served_page: Served) -> None:
     needs_a_second_user()
-    answer = as_second_user(lambda: ours_answer(ours))
+    answer = as_second_user(lambda: page_answer(served_page))
     assert answer[0] == 403 and b"user 65534's" in answer[1]
 
 
 @pytest.mark.slow
-def test_another_user_who_connects_all_the_time_does_not_keep_the_owner_out(ours: Served) -> None:
+def test_flood_by_another_user_does_not_block_the_owner(served_page: Served) -> None:
     needs_a_second_user()
-    seen: list[int] = []
+    statuses: list[int] = []
     reading, writing = os.pipe()
 
     def flood() -> None:
@@ -142,7 +142,7 @@ def test_another_user_who_connects_all_the_time_does_not_keep_the_owner_out(ours
         kept: list[socket.socket] = []
         while time.monotonic() < until_s:
             with suppress(OSError):
-                kept.append(socket.create_connection(("127.0.0.1", ours.port), timeout=1))
+                kept.append(socket.create_connection(("127.0.0.1", served_page.port), timeout=1))
             del kept[:-200]
 
     flooding = threading.Thread(target=as_second_user, args=(flood,))
@@ -150,153 +150,155 @@ def test_another_user_who_connects_all_the_time_does_not_keep_the_owner_out(ours
     try:
         os.read(reading, 1)
         while flooding.is_alive():
-            seen.append(ours.get().status)
+            statuses.append(served_page.get().status)
     finally:
         flooding.join()
         os.close(reading)
         os.close(writing)
-    assert len(seen) > 5 and set(seen) == {200}
+    assert len(statuses) > 5 and set(statuses) == {200}
 
 
-def test_head_is_answered_without_a_body(ours: Served) -> None:
-    answer = ours.get(method="HEAD")
+def test_head_request(served_page: Served) -> None:
+    answer = served_page.get(method="HEAD")
     assert (answer.status, answer.body) == (405, b"")
 
 
-def test_to_look_at_the_page_makes_no_folder_of_a_board(ours: Served, state: Path) -> None:
-    with ours.stream() as stream:
+def test_page_creates_no_board_folder(served_page: Served, state: Path) -> None:
+    with served_page.stream() as stream:
         assert [row["name"] for row in take(stream, "boards")["boards"]] == ["local"]
     assert not (state / "boards").exists()
 
 
-def ours_answer(ours: Served) -> tuple[int, bytes]:
-    answer = ours.get()
+def page_answer(served_page: Served) -> tuple[int, bytes]:
+    answer = served_page.get()
     return answer.status, answer.body
 
 
-def test_a_port_that_is_taken_is_told(ours: Served) -> None:
+def test_port_in_use_is_reported(served_page: Served) -> None:
     with pytest.raises(
-        ToolchainError, match=f"port {ours.port}: cannot listen on 127.0.0.1: Address already"
+        ToolchainError, match=f"port {served_page.port}: cannot listen on 127.0.0.1: Address already"
     ):
-        server.listen(ours.port)
+        server.listen(served_page.port)
 
 
-def test_a_command_is_seen_from_its_beginning_to_its_end(ours: Served) -> None:
-    with ours.stream() as stream:
+def test_stream_follows_a_command_to_its_end(served_page: Served) -> None:
+    with served_page.stream() as stream:
         take(stream, "ready")
         log = EventLog()
         log.begin("build", f"{EVIL} for rk3399", (EVIL,))
         began = take(stream, "lines")
         assert began["lines"][0]["title"] == f"{EVIL} for rk3399", "a text, which the page shows as one"
         log.write(StepLine(text="linking"))
-        assert told(stream) == ["linking"]
+        assert log_texts(stream) == ["linking"]
         log.end(EndLine(how="done"))
-        assert told(stream) == ["done"]
+        assert log_texts(stream) == ["done"]
 
 
-def test_who_connects_later_gets_what_was_before(ours: Served, state: Path) -> None:
+def test_late_client_gets_earlier_lines(served_page: Served, state: Path) -> None:
     write_log(state / "events", BEGAN, step("searching"))
     for _ in range(2):
-        with ours.stream() as stream:
+        with served_page.stream() as stream:
             assert next(stream) == ("reset", {})
-            assert told(stream) == ["began", "searching", "killed"]
+            assert log_texts(stream) == ["began", "searching", "killed"]
             take(stream, "ready")
-    with ours.stream() as stream:
+    with served_page.stream() as stream:
         take(stream, "ready")
         (state / "events" / NAME).unlink()
         assert take(stream, "removed") == {"log": NAME}
 
 
-def test_boards_are_listed_with_what_is_wrong_with_them(
-    ours: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_boards_are_listed_with_their_problems(
+    served_page: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "toolchain.toml").write_text(
         '[boards.b1]\nclass = "none"\nhost = "h"\nhost_key = "ssh-ed25519 AA"\n'
     )
     monkeypatch.chdir(tmp_path)
-    with ours.stream() as stream:
-        found = take(stream, "boards")
-        rows = {row["name"]: row for row in found["boards"]}
-        assert not found["lab"] and rows["local"]["emulated"] is False and "problem" not in rows["local"]
+    with served_page.stream() as stream:
+        boards = take(stream, "boards")
+        rows = {row["name"]: row for row in boards["boards"]}
+        assert not boards["lab"] and rows["local"]["emulated"] is False and "problem" not in rows["local"]
         assert "class" in rows["b1"]["problem"]
 
 
-def test_leases_are_shown_with_their_board(ours: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leases_are_shown_with_their_board(served_page: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     from toolchain.rpc import lab
 
     leases = ({"key": "local", "board": "local", "user": EVIL, "held_s": 61.2, "left_s": 9.0},)
     behind = {"holder": {"pid": 7, "what": f"bench for {EVIL}"}, "ahead": 1, "waited_s": 2.4}
-    there = {"local": lab.BoardStatus("local", "serving", None, behind)}
+    boards = {"local": lab.BoardStatus("local", "serving", None, behind)}
     waiting = (
         {"key": "local", "board": None, "user": "ann", "waited_s": 5.4},
         {"key": "rk3399", "board": None, "user": "bob", "waited_s": 7.0},
     )
-    monkeypatch.setattr(lab, "status", lambda: lab.LabStatus("127.0.0.1", 9, 1, there, {}, leases, waiting))
-    with ours.stream() as stream:
+    monkeypatch.setattr(lab, "status", lambda: lab.LabStatus("127.0.0.1", 9, 1, boards, {}, leases, waiting))
+    with served_page.stream() as stream:
         (row,) = take(stream, "boards")["boards"]
         assert (row["lab"], row["leases"]) == ("serving", [{"user": EVIL, "held_s": 61}])
         assert row["waiting"] == [{"user": "ann", "waited_s": 5}]
         assert row["waits"] == {"what": f"bench for {EVIL}", "ahead": 1, "waited_s": 2}
 
 
-def test_who_says_nothing_is_sent_away(ours: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as hurried, ours.connect() as silent, ours.connect() as slow:
+def test_silent_client_is_disconnected(served_page: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as hurried, served_page.connect() as silent, served_page.connect() as slow:
         hurried.setattr(server, "HEAD_S", 1.0)
         slow.sendall(b"GET / HTTP/1.1\r\nHost:")
         assert silent.recv(1) == b""
         assert slow.recv(1) == b""
-    assert ours.get().status == 200
+    assert served_page.get().status == 200
 
 
 @pytest.mark.slow
-def test_who_does_not_read_is_sent_away(ours: Served, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_that_does_not_read_is_disconnected(
+    served_page: Served, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server, "WRITE_S", 0.1)
     lines = [step("x" * 250)] * (MOST_BYTES // 300)
     for number in range(12):
         write_log(state / "events", BEGAN, *lines, name=f"20200101T000000{number:06}-1-tune.jsonl")
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.connect(("127.0.0.1", ours.port))
-        connection.sendall(ours.head(f"/{TOKEN}/events"))
+        connection.connect(("127.0.0.1", served_page.port))
+        connection.sendall(served_page.head(f"/{TOKEN}/events"))
         assert connection.recv(4) == b"HTTP", "the stream has begun"
-        until(lambda: ours.server._streams == 0, what="the stream's end")
+        until(lambda: served_page.server._streams == 0, what="the stream's end")
 
 
-def test_a_closed_page_frees_its_place(ours: Served) -> None:
+def test_closed_stream_frees_its_place(served_page: Served) -> None:
     for _ in range(3):
-        with ours.stream() as stream:
+        with served_page.stream() as stream:
             take(stream, "ready")
-        until(lambda: ours.server._streams == 0 and not ours.server._connections)
+        until(lambda: served_page.server._streams == 0 and not served_page.server._connections)
 
 
-def test_connections_and_streams_have_a_limit(ours: Served) -> None:
-    opened = [ours.connect() for _ in range(server.MOST_CONNECTIONS + 10)]
+def test_connections_and_streams_have_a_limit(served_page: Served) -> None:
+    opened = [served_page.connect() for _ in range(server.MOST_CONNECTIONS + 10)]
     try:
-        until(lambda: len(ours.server._connections) >= server.MOST_CONNECTIONS)
-        assert len(ours.server._connections) <= server.MOST_CONNECTIONS + 1
+        until(lambda: len(served_page.server._connections) >= server.MOST_CONNECTIONS)
+        assert len(served_page.server._connections) <= server.MOST_CONNECTIONS + 1
     finally:
         for connection in opened:
             connection.close()
-    until(lambda: not ours.server._connections)
-    streams = [ours.connect() for _ in range(server.MOST_STREAMS)]
+    until(lambda: not served_page.server._connections)
+    streams = [served_page.connect() for _ in range(server.MOST_STREAMS)]
     try:
         for connection in streams:
-            connection.sendall(ours.head(f"/{TOKEN}/events"))
+            connection.sendall(served_page.head(f"/{TOKEN}/events"))
             assert b" 200 " in connection.recv(20)
-        refused = ours.get(f"/{TOKEN}/events")
+        refused = served_page.get(f"/{TOKEN}/events")
         assert refused.status == 503 and b"open 5 times already" in refused.body
-        assert ours.get().status == 200
+        assert served_page.get().status == 200
     finally:
         for connection in streams:
             connection.close()
 
 
 @pytest.mark.usefixtures("state")
-def test_nothing_is_left_when_it_ends() -> None:
+def test_server_leaves_nothing_at_its_end() -> None:
     before = threading.active_count()
-    with served() as ours, ours.connect() as silent, ours.stream() as stream:
+    with served() as served_page, served_page.connect() as silent, served_page.stream() as stream:
         take(stream, "ready")
-        port = ours.port
+        port = served_page.port
         silent.sendall(b"GET")
     assert threading.active_count() <= before
     with pytest.raises(ConnectionRefusedError):

@@ -36,21 +36,21 @@ def verb() -> Path:
 
 def drivers() -> Path:
     """Return what tests/vta/board_vta.cc makes of the drivers and of the reader of programs."""
-    found = sorted([*_SOURCE.glob("vta/*.cc"), *_SOURCE.glob("vta/run/*.cc"), _SOURCE / "text.cc"])
-    return _compiled(_OWN / "board_vta.cc", [path for path in found if path.name not in _ALONE])
+    sources = sorted([*_SOURCE.glob("vta/*.cc"), *_SOURCE.glob("vta/run/*.cc"), _SOURCE / "text.cc"])
+    return _compiled(_OWN / "board_vta.cc", [path for path in sources if path.name not in _ALONE])
 
 
-def _compiled(own: Path, sources: list[Path]) -> Path:
+def _compiled(library: Path, sources: list[Path]) -> Path:
     """Return a program that is compiled once for the content that it has, whoever asks for it."""
     dlpack = package_folder("tvm_ffi", "apache-tvm-ffi") / "3rdparty" / "dlpack" / "include"
     command = [compiler(), *_OPTIONS, *FLAGS.split(";"), f"-I{_SOURCE}", f"-I{NATIVE}", f"-I{dlpack}"]
     content = hashlib.sha256(repr(command).encode())
-    for path in sorted([own, *_SOURCE.rglob("*.h"), *sources]):
+    for path in sorted([library, *_SOURCE.rglob("*.h"), *sources]):
         content.update(path.read_bytes())
-    program = FOLDER / f"{own.stem}-{content.hexdigest()[:16]}"
+    program = FOLDER / f"{library.stem}-{content.hexdigest()[:16]}"
     if not program.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         with replacing(program, 0o755) as fresh:
-            words = [*command, str(own), *map(str, sources), "-o", str(fresh), "-ldl"]
+            words = [*command, str(library), *map(str, sources), "-o", str(fresh), "-ldl"]
             subprocess.run(words, check=True, timeout=600)
     return program

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
+from toolchain.vta.design import SAMPLES, Sram, VtaConfig
 from toolchain.vta.isa import (
     Alu,
     AluOp,
@@ -55,17 +55,17 @@ def convs(draw: st.DrawFn, size: int | None = None, ci: int | None = None) -> Co
     kernel = draw(st.sampled_from([1, 2, 3]))
     stride = draw(st.sampled_from([1, 2]))
     pad = draw(st.integers(0, kernel - 1))
-    given = size or draw(st.integers(kernel, 9))
-    whole = Conv(
-        given, ci or draw(st.integers(1, 2)), draw(st.sampled_from([4, 6])), kernel, stride, pad, 1, 4
+    columns = size or draw(st.integers(kernel, 9))
+    conv = Conv(
+        columns, ci or draw(st.integers(1, 2)), draw(st.sampled_from([4, 6])), kernel, stride, pad, 1, 4
     )
-    if whole.out < 1:
-        whole = Conv(given, whole.ci, whole.co, 1, stride, 0, 1, 4)
-    rows = draw(st.sampled_from([r for r in range(1, whole.out + 1) if whole.out % r == 0]))
-    tiles = [t for t in (1, 2, 3, 4, 6) if whole.co % t == 0 and t * rows >= 4]
+    if conv.out < 1:
+        conv = Conv(columns, conv.ci, conv.co, 1, stride, 0, 1, 4)
+    rows = draw(st.sampled_from([r for r in range(1, conv.out + 1) if conv.out % r == 0]))
+    tiles = [t for t in (1, 2, 3, 4, 6) if conv.co % t == 0 and t * rows >= 4]
     residual = draw(st.none() | st.integers(0, 6))
-    rest = (whole.kernel, whole.stride, whole.pad, rows, draw(st.sampled_from(tiles)), residual)
-    return Conv(whole.size, whole.ci, whole.co, *rest)
+    rest = (conv.kernel, conv.stride, conv.pad, rows, draw(st.sampled_from(tiles)), residual)
+    return Conv(conv.size, conv.ci, conv.co, *rest)
 
 
 @dataclass
@@ -146,7 +146,7 @@ class _Layer:
         self.diagonal_at = layers.place(np.eye(16, dtype=np.int8) << np.int8(conv.residual or 0))
         self.uops: list[npt.NDArray[np.uint32]] = []
         self.count = 0
-        y, co = (each.reshape(-1) for each in np.meshgrid(np.arange(conv.rows), np.arange(conv.tile_co)))
+        y, co = (grid.reshape(-1) for grid in np.meshgrid(np.arange(conv.rows), np.arange(conv.tile_co)))
         self.vectors = (co * conv.rows + y) * conv.out
         size = (conv.rows - 1) * conv.stride + conv.kernel
         width = (conv.out - 1) * conv.stride + conv.kernel
@@ -274,8 +274,8 @@ def _expected(
     last = (conv.out - 1) * conv.stride + 1
     for dy in range(conv.kernel):
         for dx in range(conv.kernel):
-            seen = padded[:, dy : dy + last : conv.stride, dx : dx + last : conv.stride]
-            total += np.einsum("iyxk,oijk->oyxj", seen, weights[:, :, dy, dx].astype(np.int64))
+            window = padded[:, dy : dy + last : conv.stride, dx : dx + last : conv.stride]
+            total += np.einsum("iyxk,oijk->oyxj", window, weights[:, :, dy, dx].astype(np.int64))
     if conv.residual is not None:
         total += added.astype(np.int64) << conv.residual
     total += bias[:, None, None]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
+from toolchain.vta.design import SAMPLES, Sram, VtaConfig
 from toolchain.vta.isa import (
     Alu,
     AluOp,

@@ -13,12 +13,11 @@ from toolchain.arrays import Array
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.blob import Program
 from toolchain.vta.compiling.estimate import legal_knobs
-from toolchain.vta.design.config import SAMPLES, VtaConfig
+from toolchain.vta.design import SAMPLES, VtaConfig
 from toolchain.vta.dumps.convolution import memory_after, memory_before
 from toolchain.vta.isa import decode_program
-from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvLayer, ConvShape
-from toolchain.vta.layers.region import Region, RegionLayer, seeded_inputs
+from toolchain.vta.layers.region import Knobs, Region, RegionLayer, seeded_inputs
 from toolchain.vta.lint import problems
 from toolchain.vta.machine.requests import EncodedProgram, SimOptions
 from toolchain.vta.machine.simulator import Simulated, Simulator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from toolchain.vta.design.config import Sram
+from toolchain.vta.design import Sram
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Instruction, Load, Store
 
 

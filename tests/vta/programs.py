@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
-from toolchain.vta.dumps.layout import PHYSICAL_BASE, Dump, Place
+from toolchain.vta.design import SAMPLES, Sram, VtaConfig
+from toolchain.vta.dumps.dump import PHYSICAL_BASE, Dump, Place
 from toolchain.vta.isa import (
     Alu,
     AluOp,

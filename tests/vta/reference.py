@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.vta.design.config import Sram
+from toolchain.vta.design import Sram
 from toolchain.vta.isa import (
     Alu,
     AluOp,

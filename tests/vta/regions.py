@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.blob import blob_of
-from toolchain.vta.design.config import SAMPLES, VtaConfig, of_revision
+from toolchain.vta.design import SAMPLES, VtaConfig, of_revision
 from toolchain.vta.dumps.convolution import memory_after
 from toolchain.vta.layers.layer import ConvShape, pack_activation
 from toolchain.vta.layers.region import Region, RegionLayer, seeded_inputs, seeded_layer
@@ -41,4 +41,4 @@ def case(seed: int = 0, isa_rev: int | None = None, config: VtaConfig = SAMPLES[
     inputs = seeded_inputs(region, seed)
     _, values = memory_after(program, region, inputs, 0x1000)
     packed = [pack_activation(values[name], config.block) for name in "xy"]
-    return Case(blob_of(program), *(each.reshape(-1, SIZE, SIZE, config.block) for each in packed))
+    return Case(blob_of(program), *(value.reshape(-1, SIZE, SIZE, config.block) for value in packed))

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.vta.generated import PYNQ, alone, layer, lint, regions, run
-from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvShape
-from toolchain.vta.layers.region import Region
+from toolchain.vta.layers.region import Knobs, Region
 from toolchain.vta.machine.simulator import Simulator
 
 QUICK = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -30,7 +29,7 @@ def test_any_layer_in_any_cut(simulator: Simulator, region: Region) -> None:
 @pytest.mark.slow
 @QUICK
 @given(region=regions(SMALL, most=7))
-def test_on_a_chip_with_little_room(simulator: Simulator, region: Region) -> None:
+def test_any_layer_on_small_buffers(simulator: Simulator, region: Region) -> None:
     assert not lint(run(simulator, region, SMALL).program)
 
 
@@ -44,7 +43,7 @@ def test_hundreds_of_layers(simulator: Simulator, region: Region) -> None:
 @pytest.mark.slow
 @settings(QUICK, max_examples=200)
 @given(region=regions(SMALL, most=9))
-def test_hundreds_on_a_chip_with_little_room(simulator: Simulator, region: Region) -> None:
+def test_hundreds_of_layers_on_small_buffers(simulator: Simulator, region: Region) -> None:
     run(simulator, region, SMALL)
 
 
@@ -75,7 +74,7 @@ def test_thousands_of_layers(simulator: Simulator, region: Region) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("residual", [False, True])
-def test_what_is_special(simulator: Simulator, shape: ConvShape, residual: bool) -> None:
+def test_edge_cases_of_layers(simulator: Simulator, shape: ConvShape, residual: bool) -> None:
     ran = run(simulator, alone(layer(shape, 7, residual)))
     assert not lint(ran.program)
 
@@ -92,7 +91,7 @@ NARROW = {"log_block": 3, "log_inp_buff_size": 14, "log_wgt_buff_size": 16, "log
 
 
 @pytest.mark.parametrize("change", [{"hw_ver": "0.0.1"}, {"log_block": 5}, NARROW], ids=str)
-def test_for_other_designs(simulator: Simulator, change: dict[str, Any]) -> None:
+def test_layers_for_other_designs(simulator: Simulator, change: dict[str, Any]) -> None:
     other = replace(PYNQ, **change)
     ran = run(simulator, alone(layer(ConvShape(1, 9, 9, 40, 70, 3, 3, 1, 1, 1, 1), 1, residual=True)), other)
     assert not lint(ran.program)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.vta.convolutions import Conv, chain, convs
 from toolchain.errors import UsageError
-from toolchain.vta.design.config import Sram
+from toolchain.vta.design import Sram
 from toolchain.vta.isa import Load, decode_program
 from toolchain.vta.lint import problems
 from toolchain.vta.machine.requests import EncodedProgram, Refused, SimOptions
@@ -23,12 +23,14 @@ SMALL = Conv(size=4, ci=2, co=4, kernel=2, stride=1, pad=1, rows=5, tile_co=2, r
 
 
 def _lint(program: EncodedProgram) -> list[str]:
-    found = decode_program(program.code, program.config)
-    return [str(problem) for problem in problems(found, program.memory, program.phys_base, program.config)]
+    instructions = decode_program(program.code, program.config)
+    return [
+        str(problem) for problem in problems(instructions, program.memory, program.phys_base, program.config)
+    ]
 
 
 @given(conv=convs(), seed=st.integers(0, 2**32))
-def test_what_keeps_the_rules_does_so_for_both(simulator: Simulator, conv: Conv, seed: int) -> None:
+def test_lint_and_strict_accept_portable_programs(simulator: Simulator, conv: Conv, seed: int) -> None:
     program, _, _ = chain([conv], seed)
     assert _lint(program) == []
     assert not isinstance(simulator.run(program, SimOptions(strict=True)), Refused)
@@ -42,11 +44,17 @@ def test_strict_runs_nothing_that_lint_refuses(simulator: Simulator, seed: int) 
 
 
 @given(seed=st.integers(0, 2**32))
-def test_nor_with_other_micro_ops(simulator: Simulator, seed: int) -> None:
+def test_strict_agrees_with_lint_on_mutated_micro_ops(simulator: Simulator, seed: int) -> None:
     program, _, _ = chain([SMALL], 1)
     draw = random.Random(seed)
-    loads = [each for each in decode_program(program.code, program.config) if isinstance(each, Load)]
-    load = draw.choice([each for each in loads if each.memory is Sram.UOP and each.x_size])
+    loads = [
+        instruction
+        for instruction in decode_program(program.code, program.config)
+        if isinstance(instruction, Load)
+    ]
+    load = draw.choice(
+        [instruction for instruction in loads if instruction.memory is Sram.UOP and instruction.x_size]
+    )
     first = 8 * (load.dram_base * 4 - program.phys_base)
     bit = first + draw.randrange(32 * load.x_size)
     _check_agreement(simulator, replace(program, memory=_flipped(program.memory, bit)))
@@ -60,8 +68,8 @@ def _flipped(data: bytes, bit: int) -> bytes:
 
 def _check_agreement(simulator: Simulator, changed: EncodedProgram) -> None:
     try:
-        found = _lint(changed)
+        complaints = _lint(changed)
     except UsageError as error:
-        found = [error.message]
+        complaints = [error.message]
     outcome = simulator.run(changed, SimOptions(strict=True))
-    assert isinstance(outcome, Refused) or not found, found
+    assert isinstance(outcome, Refused) or not complaints, complaints

@@ -18,7 +18,7 @@ DUMP = good().dump()
     st.lists(st.integers(0, len(DUMP.program) * 8 - 1), min_size=1, max_size=4),
     st.lists(st.integers(0, END * 8 - 1), max_size=4),
 )
-def test_flipped_bits(in_program: list[int], in_memory: list[int]) -> None:
+def test_flipped_bits_are_refused_or_run(in_program: list[int], in_memory: list[int]) -> None:
     data, memory = bytearray(DUMP.program), bytearray(DUMP.before)
     for changed, bits in ((data, in_program), (memory, in_memory)):
         for bit in bits:

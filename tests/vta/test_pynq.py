@@ -81,10 +81,10 @@ def board(tmp_path: Path, program: Path) -> Board:
     return Board(tmp_path, program)
 
 
-def test_a_run_is_the_sequence_of_the_public_driver(board: Board) -> None:
-    wanted = case()
-    lines, out = board.run("run", wanted.blob, wanted.x)
-    numbers = HEADER.unpack_from(wanted.blob)
+def test_run_uses_the_public_drivers_register_sequence(board: Board) -> None:
+    expected = case()
+    lines, out = board.run("run", expected.blob, expected.x)
+    numbers = HEADER.unpack_from(expected.blob)
     at, count = numbers[23], numbers[24]
     assert lines == [
         "take",
@@ -102,18 +102,18 @@ def test_a_run_is_the_sequence_of_the_public_driver(board: Board) -> None:
         *["read 43c02018"] * 3,
         "release",
     ]
-    assert out == wanted.y.tobytes()
+    assert out == expected.y.tobytes()
 
 
 @pytest.mark.parametrize("isa_rev", [1, 2])
-def test_it_is_moved_once_and_runs_again(board: Board, isa_rev: int) -> None:
+def test_program_is_copied_once_for_several_runs(board: Board, isa_rev: int) -> None:
     board.design("1x16_i8w8a32_15_15_18_17", isa_rev)
-    wanted = case(3, isa_rev)
-    lines, out = board.run("run", wanted.blob, wanted.x, runs=3)
-    assert (lines.count("take"), out) == (3, wanted.y.tobytes())
+    expected = case(3, isa_rev)
+    lines, out = board.run("run", expected.blob, expected.x, runs=3)
+    assert (lines.count("take"), out) == (3, expected.y.tobytes())
 
 
-def test_a_measurement_is_the_clock_round_its_runs(board: Board) -> None:
+def test_measurement_times_the_runs_alone(board: Board) -> None:
     (board.folder / "program").write_bytes(case().blob)
     for number, repeat, least_ms in ((3, 2, 0), (1, 1, 40)):
         lines = board("clock", board.folder, board.folder / "program", number, repeat, least_ms)
@@ -125,22 +125,22 @@ def test_a_measurement_is_the_clock_round_its_runs(board: Board) -> None:
     assert board("clock", board.folder, board.folder / "program", 1, 0, 0) == [], "not asked, not run"
 
 
-def test_the_vendors_library_gives_memory_too(board: Board) -> None:
+def test_memory_from_the_vendors_library(board: Board) -> None:
     board.without_udma()
     command = [compiler(), "-x", "c", "-shared", "-fPIC", Path(__file__).with_name("fake_cma.c")]
     subprocess.run([*command, "-o", board.folder / "libcma.so"], check=True)
     assert board("problem", board.folder) == [""]
-    wanted = case()
-    assert board.run("run", wanted.blob, wanted.x)[1] == wanted.y.tobytes()
+    expected = case()
+    assert board.run("run", expected.blob, expected.x)[1] == expected.y.tobytes()
     board.dram.write_bytes(bytes(4096))
-    (refused,), _ = board.run("run", wanted.blob, wanted.x, code=3)
-    assert f"libcma.so has no {HEADER.unpack_from(wanted.blob)[20]} bytes at one place" in refused
+    (refused,), _ = board.run("run", expected.blob, expected.x, code=3)
+    assert f"libcma.so has no {HEADER.unpack_from(expected.blob)[20]} bytes at one place" in refused
     assert "start Linux with more: cma=128M" in refused
 
 
 def test_an_accelerator_that_never_finishes_is_an_error(board: Board) -> None:
-    wanted = case()
-    lines, _ = board.run("hang", wanted.blob, wanted.x, runs=2)
+    expected = case()
+    lines, _ = board.run("hang", expected.blob, expected.x, runs=2)
     first, second = (line for line in lines if line.startswith("refused"))
     assert "did not finish within" in first and "toolchain board provision BOARD --bitstream FILE" in first
     assert "has not finished an earlier program" in second
@@ -155,24 +155,24 @@ def test_an_accelerator_that_never_finishes_is_an_error(board: Board) -> None:
 )
 def test_a_program_for_another_design_is_refused(board: Board, bitstream: str, isa_rev: int) -> None:
     board.design(bitstream, isa_rev)
-    wanted = case()
-    lines, _ = board.run("run", wanted.blob, wanted.x, code=3)
+    expected = case()
+    lines, _ = board.run("run", expected.blob, expected.x, code=3)
     (line,) = lines
     assert line.startswith("design: the program is for the design 1x16_i8w8a32_15_15_18_17 with ")
     assert f"loaded is {bitstream} with revision {isa_rev}" in line
 
 
 def test_memory_is_exhausted_and_given_back(board: Board) -> None:
-    wanted = case()
-    (board.folder / "program").write_bytes(wanted.blob)
+    expected = case()
+    (board.folder / "program").write_bytes(expected.blob)
     count, words, again = board("exhaust", board.folder, board.folder / "program")
-    needs = HEADER.unpack_from(wanted.blob)[20]
+    needs = HEADER.unpack_from(expected.blob)[20]
     assert int(count) == MIB // needs and again == "again"
     assert f"contiguous memory is exhausted: the program needs {needs} bytes" in words
     assert "modprobe u-dma-buf udmabuf0=" in words
 
 
-def test_what_is_missing_is_said(board: Board) -> None:
+def test_missing_hardware_is_named(board: Board) -> None:
     def problem() -> str:
         return board("problem", board.folder)[0]
 
@@ -191,20 +191,20 @@ def test_what_is_missing_is_said(board: Board) -> None:
 
 def test_dev_mem_is_not_permitted(board: Board) -> None:
     (board.folder / "mem").chmod(0)
-    (said,) = board("problem", board.folder, as_a_user=True)
-    assert said.endswith("/mem may not be opened (Permission denied): run edge-rt as root")
+    (message,) = board("problem", board.folder, as_a_user=True)
+    assert message.endswith("/mem may not be opened (Permission denied): run edge-rt as root")
     (refused,) = board("registers", board.folder, code=3, as_a_user=True)
     assert refused.startswith("driver: ") and "Permission denied; run edge-rt as root" in refused
 
 
-def test_a_kernel_does_not_let_the_registers_be_mapped(board: Board) -> None:
+def test_kernel_that_refuses_to_map_registers(board: Board) -> None:
     (board.folder / "mem").unlink()
     (board.folder / "mem").symlink_to("/dev/null")  # opens, and cannot be mapped
     (refused,) = board("registers", board.folder, code=3)
     assert "registers cannot be mapped" in refused and "iomem=relaxed" in refused
 
 
-def test_registers_lie_where_the_design_has_them(board: Board) -> None:
+def test_register_address_comes_from_the_design(board: Board) -> None:
     with (board.folder / "mem").open("r+b") as file:
         file.seek(0x43C0_3010)
         file.write(struct.pack("<I", 0xABCD))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.vta import eight_vectors as of
 from tests.vta.eight_vectors import EightVectors, at
-from toolchain.vta.design.config import SAMPLES, Sram
+from toolchain.vta.design import SAMPLES, Sram
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Load, PipelineStage, nop, pack_micro_ops
 from toolchain.vta.machine.requests import Refused, SimOptions
 from toolchain.vta.machine.simulator import Outcome, Simulated, Simulator
@@ -53,13 +53,13 @@ def uops(*fields: tuple[int, int, int]) -> Change:
 def revision_1(*changes: Change) -> Change:
     def change(vectors: EightVectors) -> None:
         vectors.config = replace(SAMPLES["pynq"], hw_ver="0.0.1")
-        for each in changes:
-            each(vectors)
+        for change in changes:
+            change(vectors)
 
     return change
 
 
-def test_the_program_that_keeps_every_rule(simulator: Simulator) -> None:
+def test_portable_program_passes_strict(simulator: Simulator) -> None:
     vectors = EightVectors()
     outcome = simulator.run(vectors.program(), SimOptions(strict=True))
     assert isinstance(outcome, Simulated), outcome
@@ -187,7 +187,7 @@ NOT_PORTABLE: dict[str, tuple[Change, str, int, str]] = {
 
 
 @pytest.mark.parametrize("case", NOT_PORTABLE)
-def test_what_is_not_portable_is_refused(simulator: Simulator, case: str) -> None:
+def test_refuses_unportable_programs(simulator: Simulator, case: str) -> None:
     change, rule, index, words = NOT_PORTABLE[case]
     refusal = refused(simulator, change)
     assert (refusal.rule, refusal.instruction) == (rule, None if index < 0 else index), refusal
@@ -200,18 +200,18 @@ LENIENT = [case for case in NOT_PORTABLE if case not in ("padding of STORE",)]
 
 
 @pytest.mark.parametrize("case", LENIENT)
-def test_otherwise_it_runs_as_the_functional_model_would(simulator: Simulator, case: str) -> None:
+def test_without_strict_runs_like_the_functional_model(simulator: Simulator, case: str) -> None:
     outcome = run(simulator, NOT_PORTABLE[case][0], strict=False)
     assert isinstance(outcome, Simulated), outcome
 
 
 @pytest.mark.parametrize("base", [0, 0x1010])
-def test_memory_that_begins_no_page(simulator: Simulator, base: int) -> None:
+def test_refuses_memory_off_a_page_boundary(simulator: Simulator, base: int) -> None:
     outcome = simulator.run(replace(EightVectors().program(), phys_base=base), SimOptions(strict=True))
     assert isinstance(outcome, Refused) and outcome.rule == "arena" and str(base) in outcome.message
 
 
-def test_stray_bits(simulator: Simulator) -> None:
+def test_refuses_reserved_bits(simulator: Simulator) -> None:
     program = EightVectors().program()
     code = bytearray(program.code)
     code[16 * of.GEMM + 7] |= 0x80
@@ -259,7 +259,7 @@ ALWAYS: dict[str, tuple[Change, str, int, str]] = {
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("case", ALWAYS)
-def test_what_no_machine_runs_is_refused(simulator: Simulator, case: str, strict: bool) -> None:
+def test_refuses_what_no_machine_runs(simulator: Simulator, case: str, strict: bool) -> None:
     change, rule, index, words = ALWAYS[case]
     refusal = refused(simulator, change, strict)
     assert (refusal.rule, refusal.instruction) == (rule, None if index < 0 else index), refusal
@@ -303,7 +303,7 @@ RACES: dict[str, tuple[Change, int, str]] = {
 
 
 @pytest.mark.parametrize("case", RACES)
-def test_what_no_token_orders_is_a_race(simulator: Simulator, case: str) -> None:
+def test_unordered_accesses_are_races(simulator: Simulator, case: str) -> None:
     change, index, words = RACES[case]
     refusal = refused(simulator, change)
     assert refusal.rule == "race" and words in refusal.message
@@ -311,7 +311,7 @@ def test_what_no_token_orders_is_a_race(simulator: Simulator, case: str) -> None
     assert index < 0 or refusal.instruction == index
 
 
-def test_a_deadlock_says_who_waits_for_what(simulator: Simulator) -> None:
+def test_deadlock_names_the_waiting_instructions(simulator: Simulator) -> None:
     refusal = refused(simulator, changed(of.LOAD_WGT, push_next=False), strict=False)
     assert (refusal.rule, refusal.instruction) == ("deadlock", of.GEMM)
     assert refusal.message == (
@@ -323,7 +323,7 @@ def test_a_deadlock_says_who_waits_for_what(simulator: Simulator) -> None:
     )
 
 
-def test_a_program_that_waits_for_what_fetch_has_not_brought(simulator: Simulator) -> None:
+def test_refuses_waiting_for_unfetched_instructions(simulator: Simulator) -> None:
     # Compute waits for load's token, which stands behind more of compute's instructions than its queue holds.
     def late(count: int) -> Change:
         def change(vectors: EightVectors) -> None:
@@ -341,7 +341,7 @@ def test_a_program_that_waits_for_what_fetch_has_not_brought(simulator: Simulato
     assert "load waits for fetch" in refusal.message
 
 
-def test_more_tokens_than_are_counted(simulator: Simulator) -> None:
+def test_refuses_more_tokens_than_a_queue_counts(simulator: Simulator) -> None:
     def tokens(count: int) -> Change:
         gives = [nop(PipelineStage.COMPUTE, push_prev=True) for _ in range(count)]
         takes = [nop(PipelineStage.LOAD, pop_next=True) for _ in range(count)]
@@ -354,7 +354,7 @@ def test_more_tokens_than_are_counted(simulator: Simulator) -> None:
     assert isinstance(run(simulator, tokens(256), strict=False), Simulated)
 
 
-def test_the_program_of_another_revision(simulator: Simulator) -> None:
+def test_refuses_a_program_of_another_revision(simulator: Simulator) -> None:
     program = EightVectors().program()
     old = replace(program, config=replace(program.config, hw_ver="0.0.1"))
     assert isinstance(simulator.run(old), Refused)

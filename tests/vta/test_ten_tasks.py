@@ -11,9 +11,8 @@ from tests.vta.generated import BASE, PYNQ, alone, lint, run
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.estimate import default_knobs, legal_knobs
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvLayer, ConvShape, read_shape
-from toolchain.vta.layers.region import seeded_layer
+from toolchain.vta.layers.region import Knobs, seeded_layer
 from toolchain.vta.machine.requests import EncodedProgram as Request
 from toolchain.vta.machine.requests import SimOptions
 from toolchain.vta.machine.simulator import Simulated, Simulator
@@ -73,7 +72,7 @@ def test_without_a_record_the_model_is_near_the_bound(simulator: Simulator) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", TASKS)
-def test_in_some_cuts(simulator: Simulator, text: str) -> None:
+def test_ten_tasks_with_some_knobs(simulator: Simulator, text: str) -> None:
     for number, knobs in enumerate([None, *drawn(read_shape(text), 3)]):
         ran = run(simulator, alone(seeded(text), knobs))
         assert number or not lint(ran.program)
@@ -81,14 +80,14 @@ def test_in_some_cuts(simulator: Simulator, text: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("text", TASKS)
-def test_in_many_cuts(simulator: Simulator, text: str) -> None:
+def test_ten_tasks_with_many_knobs(simulator: Simulator, text: str) -> None:
     for knobs in drawn(read_shape(text), 24):
         run(simulator, alone(seeded(text), knobs))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", TASKS)
-def test_their_spaces_are_worth_searching(text: str) -> None:
+def test_search_spaces_of_the_ten_tasks_vary(text: str) -> None:
     legal = legal_knobs(read_shape(text), PYNQ)
     assert len(set(legal)) == len(legal) > 100
     assert legal[0] == default_knobs(read_shape(text), PYNQ)

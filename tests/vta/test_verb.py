@@ -29,29 +29,29 @@ def request(**numbers: int) -> bytes:
     return bytes(header) + program.code + program.memory
 
 
-def answer(given: bytes) -> tuple[int, bytes, str]:
+def answer(data: bytes) -> tuple[int, bytes, str]:
     """Return exit code, output, and the last line of the errors."""
     program = ensure_runtime(simulator.host_arch()).program
-    done = subprocess.run([program, "vta"], input=given, capture_output=True, timeout=60)
+    done = subprocess.run([program, "vta"], input=data, capture_output=True, timeout=60)
     return done.returncode, done.stdout, done.stderr.decode()
 
 
 def documents(output: bytes) -> list[tuple[int, bool, Any]]:
     """Return the answers: id, whether it was refused, document."""
-    found = []
+    parsed = []
     while output:
         magic, version, number, refused, *sizes = struct.unpack_from("<7I", output)
         assert (magic, version) == (0x41415456, 1)
-        found.append((number, bool(refused), json.loads(output[28 : 28 + sizes[0]])))
+        parsed.append((number, bool(refused), json.loads(output[28 : 28 + sizes[0]])))
         output = output[28 + sum(sizes) :]
-    return found
+    return parsed
 
 
-def test_it_ends_with_its_input() -> None:
+def test_process_ends_at_end_of_input() -> None:
     assert answer(b"") == (0, b"", "")
 
 
-def test_each_request_is_answered_in_order() -> None:
+def test_requests_are_answered_in_order() -> None:
     code, output, errors = answer(request(n2=1) + request(n2=2, n4=3) + request(n2=3))
     assert (code, errors) == (0, "")
     assert [(number, refused) for number, refused, _ in documents(output)] == [
@@ -69,7 +69,7 @@ CUT: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("part", CUT)
-def test_a_request_that_is_cut(part: str) -> None:
+def test_refuses_a_truncated_request(part: str) -> None:
     code, output, errors = answer(request(n2=1) + CUT[part](request()))
     assert code == 2 and part in errors and errors.startswith("edge-rt: a request was cut")
     assert output.startswith(b"VTAA")  # the first was answered
@@ -88,7 +88,7 @@ def test_a_request_that_is_cut(part: str) -> None:
         ({"n26": 2**32 - 1}, "instructions 4294967295"),
     ],
 )
-def test_a_header_that_leads_nowhere(numbers: dict[str, int], words: str) -> None:
+def test_refuses_an_inconsistent_header(numbers: dict[str, int], words: str) -> None:
     code, _, errors = answer(request(**numbers))
     assert code == 2 and words in errors
 
@@ -107,7 +107,7 @@ def test_any_model_and_any_limit_is_answered(place: int, value: int) -> None:
     assert code == 0 and len(documents(output)) == 1
 
 
-def test_it_takes_no_argument() -> None:
+def test_refuses_arguments() -> None:
     program = ensure_runtime(simulator.host_arch()).program
     done = subprocess.run([program, "vta", "x"], capture_output=True, timeout=60)
     assert done.returncode == 2 and b"unexpected argument x" in done.stderr

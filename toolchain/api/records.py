@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from toolchain.records.repair import skipped
+from toolchain.records.distill import unreadable_warning
 from toolchain.records.store import RecordStore, user_store
 
 
@@ -16,5 +16,5 @@ def open_records(note: Callable[[str], None]) -> Iterator[RecordStore]:
         try:
             yield store
         finally:
-            if warning := skipped(store):
+            if warning := unreadable_warning(store):
                 note(f"warning: {warning}")

@@ -28,7 +28,7 @@ from toolchain.bundles.manifest import (
     Tensor,
 )
 from toolchain.devices.device import CPU
-from toolchain.images.running.inside import image_here, lock_here
+from toolchain.images.running.environment import image_here, lock_here
 from toolchain.linking.library import link_library
 from toolchain.linking.linker import Linker
 from toolchain.lowering.kernels.device import compilers_of

@@ -9,7 +9,7 @@ from toolchain.boards.inventory.lookup import local_board
 from toolchain.bundles.read import read_bundle
 from toolchain.devices.device import device_key
 from toolchain.errors import UsageError
-from toolchain.images.running.inside import image_here
+from toolchain.images.running.environment import image_here
 from toolchain.measuring.execution import AS_BUILT, Execution, OnBoard
 from toolchain.measuring.fit import test_bed_of
 from toolchain.measuring.verifications import remember_results

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Generic
 
 from toolchain.errors import ToolchainError
-from toolchain.records.lookup import Hit, lookup
+from toolchain.records.lookup import SHIPPED, Hit, lookup
 from toolchain.records.record import Record
-from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Network

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from toolchain.arrays import Array
-from toolchain.records.shipped.file import SHIPPED
+from toolchain.records.lookup import SHIPPED
 from toolchain.tasks.options import CodeOptions
 
 Arrays = Mapping[str, Array]

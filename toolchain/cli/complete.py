@@ -39,7 +39,7 @@ def images(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 
 def vta_configs(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the published configurations of VTA, or files if none matches."""
-    from toolchain.vta.design.config import SAMPLES
+    from toolchain.vta.design import SAMPLES
 
     names = [CompletionItem(name) for name in SAMPLES if name.startswith(incomplete)]
     return names or [CompletionItem(incomplete, type="file")]

@@ -19,8 +19,8 @@ from toolchain.errors import MissingError
 from toolchain.models.options import files_after_equals
 
 if TYPE_CHECKING:
+    from toolchain.images.running.environment import Ready
     from toolchain.images.running.mounts import Mount
-    from toolchain.images.running.placement import Ready
     from toolchain.profiles import Profile
     from toolchain.rpc.lab import Lab
 

@@ -35,7 +35,7 @@ from toolchain.images.listing import states
 from toolchain.linking.zig import zig_program
 from toolchain.models.reading import formats
 from toolchain.plugins import PluginRows
-from toolchain.records.postgres.address import shown_address
+from toolchain.records.postgres.connection import shown_address
 from toolchain.records.store import user_store
 from toolchain.runtime import ARCHES
 from toolchain.runtime.cache import is_compiled
@@ -65,10 +65,10 @@ def check_containers() -> Iterator[Check]:
 
 def _check_images(engine: Engine) -> Iterator[Check]:
     """Yield one check for each state, with the images in that state."""
-    found: dict[str, list[str]] = {}
+    names_by_state: dict[str, list[str]] = {}
     try:
         for state in states(engine):
-            found.setdefault(state.word, []).append(state.name)
+            names_by_state.setdefault(state.word, []).append(state.name)
     except ToolchainError as error:
         yield Check("images", "note", error.message, error.hint)
     hints = {
@@ -77,8 +77,8 @@ def _check_images(engine: Engine) -> Iterator[Check]:
         "absent": "to build and tune in them: toolchain image build NAME",
     }
     for word, hint in hints.items():
-        if word in found:
-            yield Check(f"images {word}", "note" if hint else "ok", ", ".join(found[word]), hint)
+        if word in names_by_state:
+            yield Check(f"images {word}", "note" if hint else "ok", ", ".join(names_by_state[word]), hint)
 
 
 def _registered_flags(name: str) -> str | None:
@@ -86,8 +86,8 @@ def _registered_flags(name: str) -> str | None:
     for entry in (f"edge-{name}", f"qemu-{name}"):
         file = Path("/proc/sys/fs/binfmt_misc") / entry
         if file.exists():
-            found = re.search(r"^flags: (\w*)$", file.read_text(), re.MULTILINE)
-            return found.group(1) if found else ""
+            match = re.search(r"^flags: (\w*)$", file.read_text(), re.MULTILINE)
+            return match.group(1) if match else ""
     return None
 
 
@@ -107,8 +107,8 @@ def settings_with_origins(configuration: Configuration) -> list[dict[str, str]]:
     values = configuration.settings.model_dump(mode="json")
     if (url := configuration.settings.records_url) is not None:
         values["records_url"] = shown_address(url.get_secret_value())
-    shown = {k: "" if v is None else re.sub(r"(?<=://)[^/@]*@", "…@", str(v)) for k, v in values.items()}
-    return [{"key": k, "value": v, "origin": configuration.origins[k]} for k, v in shown.items()]
+    texts = {k: "" if v is None else re.sub(r"(?<=://)[^/@]*@", "…@", str(v)) for k, v in values.items()}
+    return [{"key": k, "value": v, "origin": configuration.origins[k]} for k, v in texts.items()]
 
 
 def _check_python() -> Iterator[Check]:
@@ -119,20 +119,20 @@ def _check_python() -> Iterator[Check]:
 
 def _pins() -> dict[str, str]:
     """Return the packages that this package pins, with their exact versions."""
-    wanted = metadata.requires("edge-toolchain") or []
-    return dict(line.split("==", 1) for line in wanted if "==" in line and ";" not in line)
+    requirements = metadata.requires("edge-toolchain") or []
+    return dict(line.split("==", 1) for line in requirements if "==" in line and ";" not in line)
 
 
 def _check_pins() -> Iterator[Check]:
     for package, version in _pins().items():
         try:
-            found = metadata.version(package)
+            installed = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found = ""
+            installed = ""
         yield Check(
             package,
-            "ok" if found == version else "missing",
-            found or "not installed",
+            "ok" if installed == version else "missing",
+            installed or "not installed",
             f"pip install {package}=={version}: other versions crash or lack what is used here",
         )
 
@@ -178,7 +178,7 @@ def _check_compilers() -> Iterator[Check]:
 
 
 def _check_edge_rt() -> Iterator[Check]:
-    """Yield a line for edge-rt, and for what compiles it: needed where it is not compiled for any board."""
+    """Yield a check of edge-rt, and of its compilers, which are needed if no edge-rt is compiled yet."""
     ready = [arch for arch in ARCHES if is_compiled(arch)]
     rest = ", ".join(arch for arch in ARCHES if arch not in ready)
     found = f"compiled for {', '.join(ready) or 'no architecture'}"
@@ -206,11 +206,11 @@ def _check_emulator() -> Iterator[Check]:
             f"{purpose} qemu-user-static{or_set(mode.program_key)}",
             f"demo, {commands}" if arch == _DEMO else commands,
         )
-        there = mode.loader.exists()
+        installed = mode.loader.exists()
         yield Check(
             f"{arch} C library",
-            "ok" if there else "optional",
-            str(mode.loader) if there else f"{mode.loader} does not exist",
+            "ok" if installed else "optional",
+            str(mode.loader) if installed else f"{mode.loader} does not exist",
             f"{purpose} {mode.package}{or_set(mode.sysroot_key)}",
             f"board emulate start --kind process ({arch})",
         )

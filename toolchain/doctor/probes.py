@@ -1,4 +1,4 @@
-"""Looks at one program or library at a time; what crashes or hangs does so in another process."""
+"""Checks one program or library at a time, in another process, since it may crash or hang."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def check_in_a_process(
 
 @dataclass(frozen=True)
 class ProbeStep:
-    """A line that a program prints, and what it says of what.
+    """A step of a probe program, which prints a line after each.
 
     Attributes
     ----------
     expected
-        Whether the line is as it should be.
+        Whether a line reports success.
     """
 
     name: str
@@ -69,24 +69,24 @@ class ProbeStep:
 
 
 def check_steps(program: str, steps: list[ProbeStep], *arguments: str) -> Iterator[Check]:
-    """Run `program` in a separate Python; yield a check for each step: it prints a line after each."""
+    """Run `program` in a separate Python; yield a check for each step, by the line that it prints."""
     lines, problem = _run_python(program, arguments)
     if not problem:
         lines = lines[-len(steps) :]  # a plugin may print as well
     for number, step in enumerate(steps):
-        whole = number < len(lines) and (not problem or number + 1 < len(steps))
-        if whole and step.expected(lines[number]):
+        succeeded = number < len(lines) and (not problem or number + 1 < len(steps))
+        if succeeded and step.expected(lines[number]):
             yield Check(step.name, "ok", lines[number])
         else:
-            said = problem or (lines[number] if number < len(lines) else "no output")
-            yield Check(step.name, "missing", said, step.hint)
+            complaint = problem or (lines[number] if number < len(lines) else "no output")
+            yield Check(step.name, "missing", complaint, step.hint)
             for other in steps[number + 1 :]:
                 yield Check(other.name, "missing", f"not tried, since this failed: {step.name}", other.hint)
             return
 
 
 def _run_python(program: str, arguments: tuple[str, ...]) -> tuple[list[str], str]:
-    """Return the lines that a program printed, and how it failed (empty: it did not)."""
+    """Return the lines that a program printed, and its error; empty if it succeeded."""
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-c", program, *arguments],
@@ -102,8 +102,8 @@ def _run_python(program: str, arguments: tuple[str, ...]) -> tuple[list[str], st
         return lines, ""
     if done.returncode < 0:
         return lines, f"crashed with signal {-done.returncode}"
-    said = done.stderr.strip().splitlines() or lines or ["no output"]
-    return lines, said[-1][:200]
+    output_lines = done.stderr.strip().splitlines() or lines or ["no output"]
+    return lines, output_lines[-1][:200]
 
 
 def _version_of(argv: list[str]) -> str:
@@ -126,5 +126,5 @@ def check_tool(name: str, argv: list[str], missing: State, hint: str, wanted_by:
 
 
 def own_architectures() -> tuple[str, ...]:
-    """Return the architectures whose programs need no emulator on this host: its own."""
+    """Return this host's own architectures, whose programs need no emulator."""
     return tuple(row.name for row in linux_rows() if row.uname == platform.machine())

@@ -126,10 +126,10 @@ def check_writable(path: Path) -> None:
     Raises
     ------
     ToolchainError
-        The nearest existing folder above `path` is none, or cannot be written.
+        The nearest existing path above `path` is not a folder, or cannot be written.
     """
     try:
-        folder = next(each for each in path.absolute().parents if each.exists())
+        folder = next(parent for parent in path.absolute().parents if parent.exists())
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise cannot_write(path, error) from error

@@ -21,18 +21,18 @@ def other_writer(file: Path) -> str | None:
     OSError
         The file does not exist or may not be examined.
     """
-    for path, found in ((file, file.lstat()), (file, file.stat())):
-        if problem := _owned_by_another(path, found) or _writable_by_others(path, found):
+    for path, status in ((file, file.lstat()), (file, file.stat())):
+        if problem := _owned_by_another(path, status) or _writable_by_others(path, status):
             return problem
     for folder in {
         file.parent.resolve(): None,
         file.resolve().parent: None,
     }:  # of a link and its target
-        found = folder.stat()
+        status = folder.stat()
         # In a sticky folder such as /tmp, nobody can replace another user's file: only the owner counts.
-        if found.st_mode & stat.S_ISVTX:
+        if status.st_mode & stat.S_ISVTX:
             continue
-        if problem := _owned_by_another(folder, found) or _writable_by_others(folder, found):
+        if problem := _owned_by_another(folder, status) or _writable_by_others(folder, status):
             return problem
     return None
 
@@ -48,14 +48,14 @@ def placed_by_another(file: Path) -> bool:
     folder = file.parent.stat()
     if _owned_by_another(file.parent, folder):
         return True
-    theirs = _owned_by_another(file, file.lstat())
-    return theirs is not None and _writable_by_others(file.parent, folder) is not None
+    foreign = _owned_by_another(file, file.lstat())
+    return foreign is not None and _writable_by_others(file.parent, folder) is not None
 
 
-def _owned_by_another(path: Path, found: os.stat_result) -> str | None:
-    if found.st_uid in _trusted_users():
+def _owned_by_another(path: Path, status: os.stat_result) -> str | None:
+    if status.st_uid in _trusted_users():
         return None
-    return f"{path} belongs to {_user_name(found.st_uid)}, not to you"
+    return f"{path} belongs to {_user_name(status.st_uid)}, not to you"
 
 
 def _trusted_users() -> set[int]:
@@ -65,13 +65,13 @@ def _trusted_users() -> set[int]:
     return trusted
 
 
-def _writable_by_others(path: Path, found: os.stat_result) -> str | None:
-    if stat.S_ISLNK(found.st_mode):  # the mode of a link has no meaning
+def _writable_by_others(path: Path, status: os.stat_result) -> str | None:
+    if stat.S_ISLNK(status.st_mode):  # the mode of a link has no meaning
         return None
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_mode & stat.S_IWOTH:
         return f"{path} can be written by every user"
-    if found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid, found.st_uid):
-        return f"{path} can be written by the group {_group_name(found.st_gid)}"
+    if status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid, status.st_uid):
+        return f"{path} can be written by the group {_group_name(status.st_gid)}"
     return None
 
 
@@ -81,10 +81,10 @@ def _is_private(group: int, user: int) -> bool:
         return True
     try:
         members, name = grp.getgrgid(group).gr_mem, pwd.getpwuid(user).pw_name
-        own = pwd.getpwuid(user).pw_gid
+        primary_group = pwd.getpwuid(user).pw_gid
     except KeyError:  # no such name, as in a container: there are no other users either
         return group == os.getegid()
-    return group == own and set(members) <= {name}
+    return group == primary_group and set(members) <= {name}
 
 
 def _user_name(number: int) -> str:

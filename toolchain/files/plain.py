@@ -40,7 +40,7 @@ def open_plain(path: Path, *, links: bool = True) -> BinaryIO:
     Parameters
     ----------
     links
-        Whether it may be a symbolic link; in a folder of a stranger a link leads out of it.
+        Whether a symbolic link is followed; in a foreign folder a link could lead out of it.
 
     Raises
     ------

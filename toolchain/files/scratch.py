@@ -68,8 +68,8 @@ def _own_folder() -> Iterator[Path]:
     above = temporary / f"edge-toolchain-{os.geteuid()}"
     with suppress(FileExistsError):
         above.mkdir(mode=0o700)
-    found = above.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+    status = above.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         yield temporary  # another user took the name, so there is nothing of ours to remove
         return
     handle = _lock(above, fcntl.LOCK_EX)

@@ -93,13 +93,13 @@ def catalogue() -> dict[str, Image]:
         images = {name: Image(name=name, **entry) for name, entry in tomllib.loads(file.read_text()).items()}
     except (OSError, tomllib.TOMLDecodeError, ValidationError, TypeError) as error:
         raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
-    seen: set[str] = set()
+    known_names: set[str] = set()
     for image in images.values():
-        if image.stands_on and image.stands_on not in seen:
+        if image.stands_on and image.stands_on not in known_names:
             raise UsageError(
                 f"{file}: {image.name} stands on {image.stands_on!r}, which does not come before it"
             )
-        seen.add(image.name)
+        known_names.add(image.name)
     return images
 
 
@@ -111,10 +111,10 @@ def image_named(name: str) -> Image:
     UsageError
         The table has none of that name.
     """
-    found = catalogue().get(name)
-    if found is None:
+    image = catalogue().get(name)
+    if image is None:
         raise UsageError(f"no image {name!r}", f"the images are: {', '.join(catalogue())}")
-    return found
+    return image
 
 
 def usual() -> list[str]:
@@ -124,11 +124,11 @@ def usual() -> list[str]:
 
 def with_foundations(names: Iterable[str]) -> list[Image]:
     """Return the named images and their base images, in build order."""
-    wanted = set()
+    needed = set()
     for name in names:
         image = image_named(name)
-        wanted.add(name)
+        needed.add(name)
         while image.stands_on:
-            wanted.add(image.stands_on)
+            needed.add(image.stands_on)
             image = image_named(image.stands_on)
-    return [image for name, image in catalogue().items() if name in wanted]
+    return [image for name, image in catalogue().items() if name in needed]

@@ -1,4 +1,4 @@
-"""A site's own TLS authorities: trusted while images are made, never part of one."""
+"""TLS authorities of a site: trusted while images are built, and never part of an image."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def bundle() -> bytes:
         The setting names no folder of certificates.
     """
     public = Path(certifi.where()).read_bytes()
-    found = configuration()
-    folder = found.settings.tls_authorities
+    current = configuration()
+    folder = current.settings.tls_authorities
     if folder is None:
         return public
     files = sorted(folder.glob("*.crt")) if folder.is_dir() else []
     if not files:
         raise UsageError(
-            f"{found.origins['tls_authorities']}: tls_authorities = {folder} holds no certificates",
+            f"{current.origins['tls_authorities']}: tls_authorities = {folder} holds no certificates",
             "a folder of *.crt files",
         )
     texts = {file: file.read_bytes() for file in files}
@@ -39,9 +39,9 @@ def bundle() -> bytes:
 
 
 def ensure_authorities() -> Path | None:
-    """Write `bundle()` to the cache for programs of this machine; None if the setting is not made.
+    """Write `bundle()` to the cache for programs of this machine; None if `tls_authorities` is not set.
 
-    Without it they trust what they are configured to trust.
+    Without the setting, programs use their own configuration.
     """
     if configuration().settings.tls_authorities is None:
         return None

@@ -15,10 +15,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
 from toolchain.configuration.settings import settings
-from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.errors import MissingError, ToolchainError
+from toolchain.images.address import checked_environment, is_local
 
 LABEL = "edge-toolchain"  # label on every container we create; its value is the purpose
 # Label on every image of ours. It differs from that of containers, since containers inherit the labels of
@@ -30,7 +30,6 @@ _ANSWER_SECONDS = 180.0  # for one request; on a busy machine loading an image t
 _FREEZING_SECONDS = 60.0
 _FREEZING_AGAIN_SECONDS = 0.2
 _MOST_READ = 2**24  # bytes of a file of a container; the largest of ours, dpkg's list, has one or two
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -86,17 +85,17 @@ class Engine:
     @property
     def version(self) -> str:
         """The daemon's version."""
-        with self.asked("ask for its version"):
+        with self.request("ask for its version"):
             return str(self.api.version()["Version"])
 
     def has_image(self, tag: str) -> bool:
         """Whether the daemon has an image of that name."""
-        with self.asked(f"look for the image {tag}"):
+        with self.request(f"look for the image {tag}"):
             return bool(self.api.images(tag))
 
     def load_image(self, archive: Path) -> None:
         """Load a docker-archive."""
-        with self.asked(f"load the image {archive}"), archive.open("rb") as file:
+        with self.request(f"load the image {archive}"), archive.open("rb") as file:
             for line in self.api.load_image(file):
                 if "error" in line:
                     raise ToolchainError(f"Docker cannot load the image {archive}: {line['error']}")
@@ -105,15 +104,15 @@ class Engine:
         """Return Docker's description of an image, None if it has no such image."""
         import docker.errors
 
-        with self.asked(f"look at the image {name}"), suppress(docker.errors.ImageNotFound):
-            found: dict[str, Any] = self.api.inspect_image(name)
-            return found
+        with self.request(f"look at the image {name}"), suppress(docker.errors.ImageNotFound):
+            description: dict[str, Any] = self.api.inspect_image(name)
+            return description
         return None
 
     def image_labels(self, tag: str) -> dict[str, str] | None:
         """Return an image's labels, None if the daemon has no such image."""
-        found = self.image(tag)
-        return None if found is None else dict(found["Config"]["Labels"] or {})
+        description = self.image(tag)
+        return None if description is None else dict(description["Config"]["Labels"] or {})
 
     def remove_superseded(self, name: str, tag: str) -> None:
         """Remove our older images that had a name before the image `tag` got it.
@@ -122,63 +121,63 @@ class Engine:
         """
         import docker.errors
 
-        with self.asked(f"remove what was {tag} before"):
-            for found in self.api.images(filters={"label": f"{IMAGE_LABEL}={name}", "dangling": True}):
+        with self.request(f"remove what was {tag} before"):
+            for superseded in self.api.images(filters={"label": f"{IMAGE_LABEL}={name}", "dangling": True}):
                 with suppress(docker.errors.APIError):  # in use, or removed by another process
-                    self.api.remove_image(found["Id"])
+                    self.api.remove_image(superseded["Id"])
 
     def remove_image(self, tag: str) -> None:
         """Remove one of our images if it exists."""
-        with self.asked(f"remove the image {tag}"):
+        with self.request(f"remove the image {tag}"):
             if self.api.images(tag, filters={"label": IMAGE_LABEL}):
                 self.api.remove_image(tag)
 
-    def create(self, wanted: ContainerRequest) -> str:
+    def create(self, request: ContainerRequest) -> str:
         """Create a container that is not started yet; return its id."""
-        with self.asked(f"create the container {wanted.name}"):
+        with self.request(f"create the container {request.name}"):
             limits = self.api.create_host_config(
-                port_bindings={inside: ("127.0.0.1", outside) for inside, outside in wanted.ports.items()},
+                port_bindings={inside: ("127.0.0.1", outside) for inside, outside in request.ports.items()},
                 init=True,
-                mem_limit=f"{wanted.memory_mib}m",
-                memswap_limit=f"{wanted.memory_mib}m",
-                pids_limit=wanted.processes,
+                mem_limit=f"{request.memory_mib}m",
+                memswap_limit=f"{request.memory_mib}m",
+                pids_limit=request.processes,
                 cap_drop=["ALL"],
-                cap_add=list(wanted.capabilities),
+                cap_add=list(request.capabilities),
             )
-            made = self.api.create_container(
-                wanted.image,
-                name=wanted.name,
-                hostname=wanted.hostname,
-                labels={**wanted.labels, LABEL: wanted.purpose},
-                environment=dict(wanted.environment),
-                ports=list(wanted.ports),
+            created = self.api.create_container(
+                request.image,
+                name=request.name,
+                hostname=request.hostname,
+                labels={**request.labels, LABEL: request.purpose},
+                environment=dict(request.environment),
+                ports=list(request.ports),
                 host_config=limits,
             )
-        return str(made["Id"])
+        return str(created["Id"])
 
     def start(self, container: str) -> None:
         """Start a container of ours."""
         self._ours(container)
-        with self.asked(f"start the container {container[:12]}"):
+        with self.request(f"start the container {container[:12]}"):
             self.api.start(container)
 
     def kill(self, container: str, signal: str = "SIGKILL") -> None:
         """Send a signal to a container's first process; the default simulates a power cut."""
         self._ours(container)
-        with self.asked(f"kill the container {container[:12]}"):
+        with self.request(f"kill the container {container[:12]}"):
             self.api.kill(container, signal)
 
     def pause(self, container: str) -> None:
         """Suspend all processes of a container of ours.
 
         On a busy host, runc gives up on a container whose processes just start others ("unable to freeze");
-        Docker is then asked again, for up to `_FREEZING_SECONDS`.
+        the request is then repeated for up to `_FREEZING_SECONDS`.
         """
         self._ours(container)
         deadline = time.monotonic() + _FREEZING_SECONDS
         while True:
             try:
-                with self.asked(f"pause the container {container[:12]}"):
+                with self.request(f"pause the container {container[:12]}"):
                     self.api.pause(container)
             except ToolchainError as error:
                 if "unable to freeze" not in error.message or time.monotonic() > deadline:
@@ -190,7 +189,7 @@ class Engine:
     def unpause(self, container: str) -> None:
         """Resume a paused container."""
         self._ours(container)
-        with self.asked(f"unpause the container {container[:12]}"):
+        with self.request(f"unpause the container {container[:12]}"):
             self.api.unpause(container)
 
     def remove(self, container: str) -> None:
@@ -198,53 +197,53 @@ class Engine:
         if self.state(container) is None:
             return
         self._ours(container)
-        with self.asked(f"remove the container {container[:12]}", gone_is_fine=True):
+        with self.request(f"remove the container {container[:12]}", gone_is_fine=True):
             self.api.remove_container(container, force=True, v=True)
 
     def state(self, container: str) -> str | None:
         """Return a container's state in Docker's words, None if it does not exist."""
-        found = self._inspect(container)
-        return None if found is None else str(found["State"]["Status"])
+        description = self._inspect(container)
+        return None if description is None else str(description["State"]["Status"])
 
     def process(self, container: str) -> int:
         """Return the process id of a running container's first process on the daemon's machine, else 0."""
-        found = self._inspect(container)
-        return 0 if found is None else int(found["State"]["Pid"])
+        description = self._inspect(container)
+        return 0 if description is None else int(description["State"]["Pid"])
 
     def containers(self, purpose: str) -> list[Container]:
         """Return our containers with this purpose, stopped ones included."""
-        with self.asked("list the containers"):
-            found = self.api.containers(all=True, filters={"label": f"{LABEL}={purpose}"})
-        return [Container(c["Id"], c["Names"][0].lstrip("/"), c["State"], c["Labels"] or {}) for c in found]
+        with self.request("list the containers"):
+            listed = self.api.containers(all=True, filters={"label": f"{LABEL}={purpose}"})
+        return [Container(c["Id"], c["Names"][0].lstrip("/"), c["State"], c["Labels"] or {}) for c in listed]
 
     def programs(self, container: str) -> list[str]:
         """Return the command lines of a running container's processes."""
-        with self.asked(f"list the processes of {container[:12]}"):
+        with self.request(f"list the processes of {container[:12]}"):
             # Wide: ps cuts its lines where the engine was started with COLUMNS in its environment.
             listed = self.api.top(container, "-ww -eo pid,args")
         return [" ".join(row[1:]) for row in listed["Processes"] or []]
 
     def run(self, container: str, argv: Sequence[str], user: str = "root") -> tuple[int, bytes]:
         """Run a command in a running container; return its exit code and what it printed."""
-        with self.asked(f"run {argv[0]} in {container[:12]}"):
-            made = self.api.exec_create(container, list(argv), user=user)
-            printed = self.api.exec_start(made["Id"])
-            return int(self.api.exec_inspect(made["Id"])["ExitCode"]), bytes(printed)
+        with self.request(f"run {argv[0]} in {container[:12]}"):
+            execution = self.api.exec_create(container, list(argv), user=user)
+            printed = self.api.exec_start(execution["Id"])
+            return int(self.api.exec_inspect(execution["Id"])["ExitCode"]), bytes(printed)
 
     def log(self, container: str) -> str:
         """Return the last five lines that a container printed."""
-        with self.asked(f"read the log of {container[:12]}"):
+        with self.request(f"read the log of {container[:12]}"):
             return bytes(self.api.logs(container, tail=5)).decode(errors="replace").strip()
 
     def put(self, container: str, archive: bytes) -> None:
         """Unpack a tar at the root of a container, running or not."""
         self._ours(container)
-        with self.asked(f"write into {container[:12]}"):
+        with self.request(f"write into {container[:12]}"):
             self.api.put_archive(container, "/", archive)
 
     def read(self, container: str, path: str) -> bytes:
         """Return a small file of a container; its content is untrusted."""
-        with self.asked(f"read {path} of {container[:12]}"):
+        with self.request(f"read {path} of {container[:12]}"):
             chunks, _ = self.api.get_archive(container, path)
             content = b""
             for chunk in chunks:
@@ -262,22 +261,23 @@ class Engine:
     def _inspect(self, container: str) -> dict[str, Any] | None:
         import docker.errors
 
-        with self.asked(f"look at the container {container[:12]}"):
+        with self.request(f"look at the container {container[:12]}"):
             try:
-                found: dict[str, Any] = self.api.inspect_container(container)
+                description: dict[str, Any] = self.api.inspect_container(container)
             except docker.errors.NotFound:
                 return None
-        return found
+        return description
 
     def _ours(self, container: str) -> None:
-        found = self._inspect(container)
-        if found is None:
+        description = self._inspect(container)
+        if description is None:
             raise ToolchainError(f"the container {container[:12]} is gone: someone removed it")
-        if LABEL not in (found["Config"]["Labels"] or {}):
+        if LABEL not in (description["Config"]["Labels"] or {}):
             raise ToolchainError(f"the container {container[:12]} is not one of this toolchain's: left alone")
 
     @contextmanager
-    def asked(self, what: str, gone_is_fine: bool = False) -> Iterator[None]:
+    def request(self, what: str, gone_is_fine: bool = False) -> Iterator[None]:
+        """Convert the errors of a request to the daemon; `what` completes "Docker cannot …"."""
         import docker.errors
         import requests.exceptions
 
@@ -293,61 +293,6 @@ class Engine:
                 f"the Docker daemon at {self.where} stopped answering: cannot {what} ({_innermost(error)})",
                 "is it still running? `docker info`",
             ) from error
-
-
-def address() -> str:
-    """Return the address of the Docker daemon: DOCKER_HOST, else the usual socket."""
-    return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
-
-
-def checked_address() -> str:
-    """Return `address()` after checking that the SDK accepts it.
-
-    Raises
-    ------
-    UsageError
-        DOCKER_HOST is not an address, or what goes with it (DOCKER_TLS_VERIFY …) is wrong.
-    """
-    return _checked_environment()[0]
-
-
-def _checked_environment() -> tuple[str, dict[str, Any]]:
-    """Return the daemon's address, and the SDK's settings from the environment."""
-    import docker.errors
-    import docker.utils
-
-    where = address()
-    try:
-        docker.utils.parse_host(where)
-        return where, docker.utils.kwargs_from_env()
-    except (docker.errors.DockerException, ValueError) as error:
-        raise _no_address(where, error) from error
-
-
-def parts_of(where: str) -> SplitResult:
-    """Return the parts of a daemon's address.
-
-    Raises
-    ------
-    UsageError
-        It is no address, or its port is no number of a port.
-    """
-    try:
-        parts = urlsplit(where)
-        _ = parts.port  # looked at when it is asked for
-    except ValueError as error:
-        raise _no_address(where, error) from error
-    return parts
-
-
-def _no_address(where: str, error: Exception) -> UsageError:
-    return UsageError(f"DOCKER_HOST={where}: {error}", "such as unix:///var/run/docker.sock")
-
-
-def is_local(where: str) -> bool:
-    """Whether a daemon's address is on this machine, without connecting to it; errors as of `parts_of`."""
-    parts = parts_of(where)
-    return parts.scheme in ("unix", "http+unix") or parts.hostname in _LOOPBACK
 
 
 @contextmanager
@@ -368,7 +313,7 @@ def connect() -> Iterator[Engine]:
     import requests.exceptions
 
     settings()
-    where, options = _checked_environment()
+    where, options = checked_environment()
     try:
         api = docker.APIClient(version="auto", timeout=_ANSWER_SECONDS, **options)
     except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
@@ -403,11 +348,13 @@ def _absent(where: str, error: BaseException) -> MissingError:
 
 def _innermost(error: BaseException) -> BaseException:
     """Return the error of the operating system below the SDK's, if there is one."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, OSError) and seen.errno is not None:
-            return seen
-        inner = seen.args[0] if seen.args and isinstance(seen.args[0], BaseException) else None
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno is not None:
+            return cause
+        inner = cause.args[0] if cause.args and isinstance(cause.args[0], BaseException) else None
         reason = getattr(inner, "reason", None)
-        seen = seen.__cause__ or seen.__context__ or (reason if isinstance(reason, BaseException) else inner)
+        cause = (
+            cause.__cause__ or cause.__context__ or (reason if isinstance(reason, BaseException) else inner)
+        )
     return error

@@ -134,8 +134,8 @@ def _violations(facts: _Facts, profile: Profile, expected: Symbols) -> Iterator[
 
 
 def _header(elf: ELFFile, arch: Architecture) -> Iterator[str]:
-    wanted = {"e_machine": arch.elf_machine, "e_type": "ET_DYN"}
-    for field, value in wanted.items():
+    expected = {"e_machine": arch.elf_machine, "e_type": "ET_DYN"}
+    for field, value in expected.items():
         if elf[field] != value:
             yield f"{field} is {elf[field]}, expected {value}"
     if elf["e_flags"] != arch.elf_flags:
@@ -151,13 +151,13 @@ def _float_abi(files: Sequence[Path]) -> Iterator[str]:
         with path.open("rb") as file:
             section = ELFFile(file).get_section_by_name(".ARM.attributes")
             parts = section.iter_subsections() if section else ()
-            found = {
+            attributes = {
                 a.tag: a.value
                 for part in parts
                 for p in part.iter_subsubsections()
                 for a in p.iter_attributes()
             }
-        if (value := found.get("TAG_ABI_VFP_ARGS", 0)) != 1:
+        if (value := attributes.get("TAG_ABI_VFP_ARGS", 0)) != 1:
             yield f"Tag_ABI_VFP_args of {path.name} is {value}, expected 1: floats in VFP registers"
 
 
@@ -219,19 +219,19 @@ def _versions(facts: _Facts, libraries: CLibrary, floor: str) -> Iterator[str]:
 
 
 def _symbols(facts: _Facts, libraries: CLibrary, expected: Symbols) -> Iterator[str]:
-    mine = facts.symbols
-    wanted = mine.undefined.difference(*libraries.values())
-    foreign = sorted(name for name in wanted if not name.startswith(RUNTIME_PREFIXES))
+    symbols = facts.symbols
+    called = symbols.undefined.difference(*libraries.values())
+    foreign = sorted(name for name in called if not name.startswith(RUNTIME_PREFIXES))
     if foreign:
         yield f"it calls {', '.join(foreign)}, expected symbols of the runtime, libm and mem* alone"
-    exports = sorted(n for n in mine.defined if not n.startswith(_EXPORTS) and n not in _EXPORTED_HELPERS)
+    exports = sorted(n for n in symbols.defined if not n.startswith(_EXPORTS) and n not in _EXPORTED_HELPERS)
     if exports:
         yield f"it exports {', '.join(exports)}, expected __tvm_ffi_*, __TVMBackend* and __TVMFFI* alone"
-    captured = sorted(n for n in expected.undefined - mine.undefined if not n.startswith(HELPER_PREFIX))
+    captured = sorted(n for n in expected.undefined - symbols.undefined if not n.startswith(HELPER_PREFIX))
     if captured:
         names = ", ".join(captured)
         yield f"its objects call {names} but it does not: something took their place, expected the board's"
-    if added := sorted(mine.undefined - expected.undefined - set(foreign)):
+    if added := sorted(symbols.undefined - expected.undefined - set(foreign)):
         yield f"it calls {', '.join(added)}, expected no symbols but those that its objects call"
 
 

@@ -54,8 +54,17 @@ def _compile(arch: Architecture) -> Path:
     folder = config.cache_dir() / "stubs" / f"{arch.zig_target}-helpers-{key}"
     if not folder.is_dir():
         with atomic.replacing_folder(folder) as temporary:
-            made = str(temporary / "aeabi.o")
-            arguments = ["c++", "-target", arch.zig_target, *_HELPERS_FLAGS, "-c", str(SOURCE), "-o", made]
+            object_file = str(temporary / "aeabi.o")
+            arguments = [
+                "c++",
+                "-target",
+                arch.zig_target,
+                *_HELPERS_FLAGS,
+                "-c",
+                str(SOURCE),
+                "-o",
+                object_file,
+            ]
             done = run_zig(arguments, _HELPERS_DEADLINE_S, zig_cache_environment())
             if done.returncode != 0:
                 raise ToolchainError(
@@ -121,14 +130,14 @@ def versions_for(library: str, base: str, floor: str) -> dict[str, str]:
     """
     oldest, newest = version_key(base), version_key(floor)
     newer = {**_NEWER, **_NEWER_THERE.get(base, {})}
-    found = {}
+    symbol_versions = {}
     for name in SYMBOLS[library]:
         versions = [_SINCE[name]] if name in _SINCE else [base, *([newer[name]] if name in newer else [])]
         usable = [v for v in versions if version_key(v) <= newest]
         if usable:
             best = usable[-1]
-            found[name] = best if version_key(best) > oldest else base
-    return found
+            symbol_versions[name] = best if version_key(best) > oldest else base
+    return symbol_versions
 
 
 # The part of the board's C library that kernels call: of glibc or Android's bionic.
@@ -159,10 +168,10 @@ def c_library(arch: Architecture, floor: str | None) -> CLibrary:
     """
     if arch.glibc_base is None or floor is None:
         return {library: dict.fromkeys(names) for library, names in _ANDROID.items()}
-    found: CLibrary = {}
+    symbols: CLibrary = {}
     for library in SYMBOLS:
-        found[library] = dict(versions_for(library, arch.glibc_base, floor))
-    return found
+        symbols[library] = dict(versions_for(library, arch.glibc_base, floor))
+    return symbols
 
 
 DEADLINE_S = 120.0  # 0.02 s is usual; libraries with 100 MB of constants on a busy disk take seconds
@@ -219,7 +228,7 @@ def flags_for(profile: Profile, objects: Sequence[Path]) -> tuple[str, ...]:
     return (*flags, "-z", f"common-page-size={arch.page}", "--hash-style=both", *naming)
 
 
-def check_wanted(objects: Sequence[Path], profile: Profile) -> None:
+def check_undefined(objects: Sequence[Path], profile: Profile) -> None:
     """Raise an error if objects need symbols that boards of `profile` lack.
 
     Raises
@@ -229,8 +238,8 @@ def check_wanted(objects: Sequence[Path], profile: Profile) -> None:
     """
     arch = profile.architecture
     offered = {name for symbols in c_library(arch, profile.glibc).values() for name in symbols}
-    wanted = object_symbols([*objects, *ensure_helpers(arch, objects)]).undefined - offered
-    lacking = sorted(name for name in wanted if not name.startswith(RUNTIME_PREFIXES))
+    undefined = object_symbols([*objects, *ensure_helpers(arch, objects)]).undefined - offered
+    lacking = sorted(name for name in undefined if not name.startswith(RUNTIME_PREFIXES))
     if lacking:
         library = f"glibc {profile.glibc}" if profile.glibc else "the C library"
         raise ToolchainError(

@@ -14,7 +14,7 @@ from toolchain.files import atomic
 from toolchain.linking.linker import (
     DEADLINE_S,
     c_library,
-    check_wanted,
+    check_undefined,
     ensure_helpers,
     flags_for,
     report,
@@ -79,13 +79,13 @@ def ensure_stubs(arch: Architecture, glibc: str | None) -> tuple[Path, ...]:
 
 
 def _make(library: Path, table: Mapping[str, str | None], arch: Architecture) -> None:
-    source, script, made = (library.with_suffix(suffix) for suffix in (".s", ".map", ".o"))
+    source, script, object_file = (library.with_suffix(suffix) for suffix in (".s", ".map", ".o"))
     source.write_text(assembly(table))
     script.write_text(version_script(table))
     naming = ["-soname", library.name, *(["--version-script", str(script)] if script.read_text() else [])]
     for arguments in (
-        ["cc", "-target", arch.zig_target, "-c", str(source), "-o", str(made)],
-        ["ld.lld", "-m", arch.lld, "-shared", "-s", *naming, "-o", str(library), str(made)],
+        ["cc", "-target", arch.zig_target, "-c", str(source), "-o", str(object_file)],
+        ["ld.lld", "-m", arch.lld, "-shared", "-s", *naming, "-o", str(library), str(object_file)],
     ):
         done = run_zig(arguments, _DEADLINE_S, zig_cache_environment())
         if done.returncode != 0:
@@ -93,7 +93,7 @@ def _make(library: Path, table: Mapping[str, str | None], arch: Architecture) ->
                 f"cannot make the stub of {library.name} for {arch.zig_target}: {done.last_lines()}",
                 "toolchain cache prune, then run the same command again",
             )
-    for left in (source, script, made):
+    for left in (source, script, object_file):
         left.unlink()
 
 
@@ -116,7 +116,7 @@ class ZigLinker:
             zig is not installed.
         """
         arch = profile.architecture
-        check_wanted(objects, profile)
+        check_undefined(objects, profile)
         flags = ["-m", arch.lld, *flags_for(profile, objects)]
         files = (out, *objects, *ensure_helpers(arch, objects), *ensure_stubs(arch, profile.glibc))
         report(out, run_zig(["ld.lld", *flags, "-o", *map(str, files)], DEADLINE_S))

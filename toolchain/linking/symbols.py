@@ -36,8 +36,8 @@ def split_symbols(symbols: Iterable[Any]) -> Symbols:
     undefined: set[str] = set()
     for symbol in symbols:
         if symbol.name and symbol["st_info"]["bind"] != "STB_LOCAL":
-            wanted = symbol["st_shndx"] == "SHN_UNDEF"
-            (undefined if wanted else defined).add(symbol.name)
+            is_undefined = symbol["st_shndx"] == "SHN_UNDEF"
+            (undefined if is_undefined else defined).add(symbol.name)
     return Symbols(frozenset(defined), frozenset(undefined - defined - _NO_CALLS))
 
 
@@ -54,15 +54,15 @@ def object_symbols(objects: Sequence[Path]) -> Symbols:
     for path in objects:
         try:
             status = path.stat()
-            found = _symbols_of(path, status.st_ino, status.st_mtime_ns, status.st_size)
+            symbols = _symbols_of(path, status.st_ino, status.st_mtime_ns, status.st_size)
         except OSError as error:
             raise ToolchainError(
                 f"cannot read the object {path}: {error.strerror}", "build it again"
             ) from error
         except Exception as error:  # a broken file raises many kinds of errors
             raise ToolchainError(f"{path} is not an ELF object: {error}", "build it again") from error
-        defined |= found.defined
-        undefined |= found.undefined
+        defined |= symbols.defined
+        undefined |= symbols.undefined
     return Symbols(defined, undefined - defined)
 
 
@@ -110,7 +110,7 @@ def _unpacked(file: BinaryIO, offset: int, form: str) -> tuple[int, ...]:
 
 def _bytes(file: BinaryIO, offset: int, size: int) -> bytes:
     file.seek(offset)
-    found = file.read(size)
-    if len(found) != size:
+    data = file.read(size)
+    if len(data) != size:
         raise ValueError("it is truncated")
-    return found
+    return data

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from toolchain.architectures.architecture import Architecture
 from toolchain.errors import MissingError, UsageError
-from toolchain.linking.linker import DEADLINE_S, Linker, check_wanted, ensure_helpers, flags_for, report
+from toolchain.linking.linker import DEADLINE_S, Linker, check_undefined, ensure_helpers, flags_for, report
 from toolchain.linking.lld import ZigLinker, ensure_stubs
 from toolchain.linking.zig import run
 from toolchain.profiles import Profile
@@ -32,7 +32,7 @@ def link_by(program: str, objects: Sequence[Path], out: Path, profile: Profile) 
         The linker failed; the message has its output.
     """
     arch = profile.architecture
-    check_wanted(objects, profile)
+    check_undefined(objects, profile)
     passed = [part for flag in flags_for(profile, objects)[1:] for part in ("-Xlinker", flag)]
     stubs = ensure_stubs(arch, profile.glibc)
     files = map(str, (out, *objects, *ensure_helpers(arch, objects), *stubs))
@@ -50,13 +50,13 @@ def gcc_program(arch: Architecture) -> str:
     MissingError
         None is on the PATH.
     """
-    own = arch.uname == platform.machine()
-    candidates = (arch.gcc, *(("gcc", "cc") if own else ()))
+    native = arch.uname == platform.machine()
+    candidates = (arch.gcc, *(("gcc", "cc") if native else ()))
     for candidate in candidates:
-        found: str | None = shutil.which(candidate)
-        if found:
-            return found
-    package = "gcc" if own else f"gcc-{arch.gcc.removesuffix('-gcc').replace('_', '-')}"
+        program: str | None = shutil.which(candidate)
+        if program:
+            return program
+    package = "gcc" if native else f"gcc-{arch.gcc.removesuffix('-gcc').replace('_', '-')}"
     raise MissingError(
         f"--linker gcc needs {' or '.join(candidates)} for {arch.name}, which is not on the PATH",
         f"apt-get install {package}, or use --linker zig",
@@ -104,13 +104,13 @@ def ndk_program() -> str:
         raise MissingError(
             f"--linker ndk: {VARIABLE} is not set", f"export {VARIABLE}={_EXAMPLE}, or use --linker zig"
         )
-    found = shutil.which(named)
-    if found is None:
+    program = shutil.which(named)
+    if program is None:
         raise UsageError(
             f"--linker ndk: {VARIABLE}={named} is not a program that can be run",
             f"set {VARIABLE} to the NDK's compiler, such as {_EXAMPLE}, or use --linker zig",
         )
-    return found
+    return program
 
 
 class NdkLinker:

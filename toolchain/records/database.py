@@ -196,10 +196,10 @@ class Selection:
             begins = " OR ".join("substr(workload, 1, ?) = ?" for _ in self.tasks)
             conditions.append(f"workload IN (SELECT workload FROM functions WHERE {begins})")  # noqa: S608
             values += [value for task in self.tasks for value in (len(task), task)]
-        for column, wanted in (("board_class", self.classes), ("kind", self.kinds), ("board", self.boards)):
-            if wanted:
-                conditions.append(f"{column} IN ({', '.join('?' * len(wanted))})")
-                values += wanted
+        for column, accepted in (("board_class", self.classes), ("kind", self.kinds), ("board", self.boards)):
+            if accepted:
+                conditions.append(f"{column} IN ({', '.join('?' * len(accepted))})")
+                values += accepted
         if self.since:
             conditions.append("created >= ?")
             values.append(self.since)
@@ -211,8 +211,8 @@ EVERYTHING = Selection()
 
 def unmeasured(records: Iterable[Record], known: Iterable[Record]) -> list[Record]:
     """Return the records whose measurement is not among the known ones, whatever their run."""
-    there = {_measurement(record) for record in known}
-    return [record for record in records if _measurement(record) not in there]
+    measurements = {_measurement(record) for record in known}
+    return [record for record in records if _measurement(record) not in measurements]
 
 
 def _measurement(record: Record) -> tuple[object, ...]:
@@ -259,11 +259,11 @@ def rank(number: int, record: Record) -> tuple[object, ...]:
     return (record.provenance.modelled, False, latest_first, -number)
 
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 """Called with a sentence for the user about a wait: what it is for, and how long it may take."""
 
 
-def tell_nobody(_text: str) -> None:
+def notify_nobody(_text: str) -> None:
     """Ignore the sentence."""
 
 

@@ -1,4 +1,4 @@
-"""A store with only the best records in it."""
+"""Removes records from a store: unreadable ones, and all but the best."""
 
 from __future__ import annotations
 
@@ -13,6 +13,41 @@ from toolchain.quantities import counted
 from toolchain.records.database import rank
 from toolchain.records.record import Record
 from toolchain.records.store import RecordStore, Usable, anything
+
+# Removes unreadable records from a store.
+
+_NAMED = 3  # rows in a warning
+
+
+def unreadable_warning(store: RecordStore) -> str | None:
+    """Return the warning about unreadable rows that a command skipped; None if there were none."""
+    rows = store.unreadable
+    if not rows:
+        return None
+    count = counted(len(rows), "unreadable record")
+    named = "; ".join(f"row {number}: {problem}" for number, problem in list(rows.items())[:_NAMED])
+    more = f"; and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+    return f"skipped {count} of {store.name}: {named}{more}; `toolchain records repair` removes them"
+
+
+def repair(store: RecordStore, *, dry_run: bool = False) -> dict[int, str]:
+    """Remove unreadable records; return what is wrong with each, by its row.
+
+    Parameters
+    ----------
+    dry_run
+        Change nothing.
+
+    Raises
+    ------
+    ToolchainError
+        The database refused; nothing was removed.
+    """
+    store.look_at_all()
+    if store.unreadable and not dry_run:
+        store.remove(list(store.unreadable))
+    return store.unreadable
+
 
 # The records that builds use.
 
@@ -33,7 +68,7 @@ class BuildVariant:
 
 
 @dataclass(frozen=True)
-class Taken:
+class UsedRecord:
     """A record that builds use.
 
     Attributes
@@ -49,7 +84,7 @@ class Taken:
     options: tuple[str, ...]
 
 
-def taken(store: RecordStore, builds: Sequence[BuildVariant], keep: int = 1) -> list[Taken]:
+def used_records(store: RecordStore, builds: Sequence[BuildVariant], keep: int = 1) -> list[UsedRecord]:
     """Return the best records for each key and build variant.
 
     Parameters
@@ -72,14 +107,16 @@ def taken(store: RecordStore, builds: Sequence[BuildVariant], keep: int = 1) -> 
     return chosen
 
 
-def _of_key(groups: Sequence[_Group], variants: Sequence[BuildVariant], known: int, keep: int) -> list[Taken]:
+def _of_key(
+    groups: Sequence[_Group], variants: Sequence[BuildVariant], known: int, keep: int
+) -> list[UsedRecord]:
     """Return the records of one key that builds use; the first `known` build variants are of backends."""
     records: dict[int, Record] = {}
     options: defaultdict[int, list[str]] = defaultdict(list)
     for place, build in enumerate(variants):
-        own = [group for group in groups if group.kind in build.kinds]
+        considered = [group for group in groups if group.kind in build.kinds]
         digests: set[str] = set()
-        for number, record in heapq.merge(*own, key=lambda numbered: rank(*numbered)):
+        for number, record in heapq.merge(*considered, key=lambda numbered: rank(*numbered)):
             if record.digest in digests or not build.usable(record):
                 continue
             digests.add(record.digest)
@@ -88,7 +125,7 @@ def _of_key(groups: Sequence[_Group], variants: Sequence[BuildVariant], known: i
             if len(digests) == keep:
                 break
     in_order = sorted(records.items(), key=lambda numbered: rank(*numbered))
-    return [Taken(number, record, tuple(options[number])) for number, record in in_order]
+    return [UsedRecord(number, record, tuple(options[number])) for number, record in in_order]
 
 
 class _Group:
@@ -103,10 +140,10 @@ class _Group:
         at = 0
         while True:
             if at == len(self._read):
-                found = next(self._others, None)
-                if found is None:
+                following = next(self._others, None)
+                if following is None:
                     return
-                self._read.append(found)
+                self._read.append(following)
             yield self._read[at]
             at += 1
 
@@ -147,7 +184,7 @@ def distill(
         pass
     # In this order: what another process stores meanwhile is not among these, and stays.
     timed, everything = store.numbers(failures=False), store.numbers(failures=True)
-    best = {each.number for each in taken(store, builds, keep)}
+    best = {entry.number for entry in used_records(store, builds, keep)}
     keeping = best | store.unreadable.keys()  # `repair` removes those
     drop = [number for number in (timed if failures else everything) if number not in keeping]
     failed = len(set(drop) - set(timed))

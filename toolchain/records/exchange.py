@@ -87,10 +87,10 @@ def values(record: Record) -> tuple[Value, ...]:
             "no record was stored",
             f"look at the board: `toolchain board status {record.provenance.board}`",
         )
-    own = [getattr(record, name) for name in OWN]
-    own[OWN.index("run_ms")] = json.dumps([float(ms) for ms in record.run_ms])
-    own += [getattr(record.provenance, name) for name in PROVENANCE]
-    for_sql = (int(value) if isinstance(value, bool) else value for value in own)
+    columns = [getattr(record, name) for name in OWN]
+    columns[OWN.index("run_ms")] = json.dumps([float(ms) for ms in record.run_ms])
+    columns += [getattr(record.provenance, name) for name in PROVENANCE]
+    for_sql = (int(value) if isinstance(value, bool) else value for value in columns)
     return (*key_values(record.key), *for_sql, record.best_ms)
 
 
@@ -182,8 +182,8 @@ def write_records(path: Path, functions: Iterable[Function], records: Iterable[R
         Functions without a record are left out.
     """
     chosen = list(records)
-    wanted = {record.function for record in chosen}
-    defined = [function for function in functions if function.id in wanted]
+    referenced = {record.function for record in chosen}
+    defined = [function for function in functions if function.id in referenced]
     header = {"format": FORMAT, "version": VERSION, "functions": len(defined), "records": len(chosen)}
     lines: list[dict[str, Any]] = [header]
     lines += [{"function": function._asdict()} for function in defined]
@@ -207,19 +207,19 @@ def read_records(path: Path) -> tuple[list[Function], list[Record]]:
     lines = _lines(path)
     header = _header(path, next(lines, b""))
     for number, line in enumerate(lines, 2):
-        found = read_line(path, number, line)
-        if isinstance(found, Function):
-            functions[found.id] = found
-        elif found.function in functions:
-            records.append(found)
+        content = read_line(path, number, line)
+        if isinstance(content, Function):
+            functions[content.id] = content
+        elif content.function in functions:
+            records.append(content)
         else:
-            lost = ValueError(f"no line before it has function {found.function}")
+            lost = ValueError(f"no line before it has function {content.function}")
             raise _damaged(path, number, line, lost)
-    promised, there = (header["functions"], header["records"]), (len(functions), len(records))
-    if promised != there:
+    promised, actual = (header["functions"], header["records"]), (len(functions), len(records))
+    if promised != actual:
         raise UsageError(
             f"{path}: line 1 promises {counted(promised[0], 'function')} and "
-            f"{counted(promised[1], 'record')}, but the file has {there[0]} and {there[1]}: "
+            f"{counted(promised[1], 'record')}, but the file has {actual[0]} and {actual[1]}: "
             "it was truncated, or lines were lost; nothing was imported",
             f"export it again, or correct line 1 of {path} if lines were left out on purpose",
         )

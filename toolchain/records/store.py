@@ -22,15 +22,15 @@ from toolchain.records.database import (
     ConnectionRenewedError,
     Database,
     DatabaseGoneError,
+    Notify,
     Selection,
-    Tell,
     UnknownFunctionError,
-    tell_nobody,
+    notify_nobody,
     unmeasured,
 )
 from toolchain.records.exchange import Function, function_id
 from toolchain.records.record import PASSING_FAILURES, Record, RecordKey
-from toolchain.records.sqlite.file import FILE_NAME, SqliteFile
+from toolchain.records.sqlite import FILE_NAME, SqliteFile
 
 _DIGESTS = "SELECT DISTINCT digest, failure FROM records"
 _BEST_FIRST = f"AND {database.MEASURED} ORDER BY {database.RANK}"
@@ -67,12 +67,12 @@ def anything(_record: Record) -> bool:
     return True
 
 
-def user_store(tell: Tell = tell_nobody, *, wait: bool = True) -> RecordStore:
+def user_store(notify: Notify = notify_nobody, *, wait: bool = True) -> RecordStore:
     """Open the configured store: the team's database, else the file in the data folder.
 
     Parameters
     ----------
-    tell
+    notify
         Called before a wait or a step that takes long.
     wait
         Whether to wait for a database that does not answer.
@@ -88,10 +88,10 @@ def user_store(tell: Tell = tell_nobody, *, wait: bool = True) -> RecordStore:
     """
     url = settings().records_url
     if url is None:
-        return RecordStore(SqliteFile(data_dir() / FILE_NAME, tell=tell))
+        return RecordStore(SqliteFile(data_dir() / FILE_NAME, notify=notify))
     from toolchain.records.postgres.server import connect  # here, since it imports the driver
 
-    return RecordStore(connect(url.get_secret_value(), tell, away_s=None if wait else 0))
+    return RecordStore(connect(url.get_secret_value(), notify, away_s=None if wait else 0))
 
 
 class RecordStore:
@@ -158,17 +158,17 @@ class RecordStore:
         UnknownFunctionError
             It is not stored: another process has removed it, with its records.
         """
-        found = self._all("SELECT definition FROM functions WHERE id=?", (identity,))
-        if not found:
+        rows = self._all("SELECT definition FROM functions WHERE id=?", (identity,))
+        if not rows:
             if self._all("SELECT 1 FROM records WHERE function=? LIMIT 1", (identity,)):
                 raise self._database.unreadable(f"there is no function {identity}")
             raise UnknownFunctionError(
                 f"the records of function {identity} have been removed meanwhile, by another process",
                 "run it again",
             )
-        if not isinstance(found[0][0], str):
+        if not isinstance(rows[0][0], str):
             raise self._database.unreadable(f"function {identity} has no text")
-        return found[0][0]
+        return rows[0][0]
 
     def add(self, record: Record) -> None:
         """Write one record, whose function must be stored. The record is durable on return."""
@@ -222,8 +222,10 @@ class RecordStore:
         Measured records are preferred to modelled ones.
         """
         query = f"{database.SELECT} WHERE {database.OF_KEY} {_BEST_FIRST}"
-        found = self._records(self._all(query, database.key_values(key)))
-        return next((record for _number, record in found if record.kind in kinds and usable(record)), None)
+        candidates = self._records(self._all(query, database.key_values(key)))
+        return next(
+            (record for _number, record in candidates if record.kind in kinds and usable(record)), None
+        )
 
     def bests(self, key: RecordKey, kinds: Sequence[str], usable: Usable = anything) -> list[Record]:
         """Return the best record of every key that has the workload, triple and device of this one.
@@ -265,11 +267,11 @@ class RecordStore:
                 f"{database.SELECT} WHERE {database.POSSIBLE}{where}{behind}"
                 " ORDER BY created DESC, id DESC LIMIT ?"
             )
-            found = self._all(query, (*values, *last, page))
-            yield from (record for _number, record in self._records(found))
-            if len(found) < page:
+            rows = self._all(query, (*values, *last, page))
+            yield from (record for _number, record in self._records(rows))
+            if len(rows) < page:
                 return
-            last = (found[-1][_CREATED], found[-1][0])
+            last = (rows[-1][_CREATED], rows[-1][0])
             page = min(longest, 2 * page)
 
     def count(self, selection: Selection = EVERYTHING) -> int:
@@ -308,9 +310,9 @@ class RecordStore:
         values = tuple(first[1 + at] for at in _OF_GROUP)
         skip, (page, longest) = 1, _GROUP_PAGES
         while True:
-            found = self._all(database.PAGE, (*values, page, skip))
-            yield from self._records(found)
-            if len(found) < page:
+            rows = self._all(database.PAGE, (*values, page, skip))
+            yield from self._records(rows)
+            if len(rows) < page:
                 return
             skip += page
             page = min(longest, 2 * page)
@@ -323,9 +325,9 @@ class RecordStore:
     def look_at_all(self) -> None:
         """Try to read every row, those with impossible times included, to fill `unreadable`."""
         last = 0
-        while found := self._all(f"{database.SELECT} WHERE id>? ORDER BY id LIMIT {_PAGE}", (last,)):
-            last = found[-1][0]
-            for _number, _record in self._records(found):
+        while rows := self._all(f"{database.SELECT} WHERE id>? ORDER BY id LIMIT {_PAGE}", (last,)):
+            last = rows[-1][0]
+            for _number, _record in self._records(rows):
                 pass
 
     def functions(self) -> list[Function]:
@@ -339,8 +341,8 @@ class RecordStore:
     def measured(self, key: RecordKey) -> set[str]:
         """Return the digests of candidates that need not be measured again for this key."""
         query = f"{_DIGESTS} WHERE {database.OF_KEY} AND {database.POSSIBLE}"
-        found = self._all(query, database.key_values(key))
-        return {digest for digest, failure in found if failure not in PASSING_FAILURES}
+        rows = self._all(query, database.key_values(key))
+        return {digest for digest, failure in rows if failure not in PASSING_FAILURES}
 
     def devices(self, key: RecordKey) -> list[str]:
         """Return the devices that measured this workload on boards of the key's class; `""` is the CPU."""
@@ -360,8 +362,8 @@ class RecordStore:
     ) -> None:
         self.close()
 
-    def _records(self, found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Record]]:
-        for number, *fields in found:
+    def _records(self, rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Record]]:
+        for number, *fields in rows:
             try:
                 yield number, exchange.record(fields)
             except exchange.UnreadableRowError as error:

@@ -1,26 +1,69 @@
-"""The plots of reports, each as SVG."""
+"""The plots of reports, each as SVG, and the curve of the best time so far."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from toolchain.foreign import printable
 from toolchain.quantities import counted, shown_ms, time_unit
-from toolchain.reports.curves import Curve
 from toolchain.reports.figures import INK, REST, ROWS, SERIES, Axis, Figure, linear, rows_px
+
+# Computes from trials the curve of the best time so far for each task.
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The best time so far of one task, relative to its default.
+
+    Attributes
+    ----------
+    relative
+        Best time so far after each trial, divided by the default's time; at most 1.
+    trials
+        Time of each trial divided by the default's time; None for a failure.
+    failed
+        Numbers of the failed trials, from 1.
+    """
+
+    name: str
+    relative: tuple[float, ...]
+    trials: tuple[float | None, ...]
+    failed: tuple[int, ...]
+
+
+def best_curves(tasks: Sequence[Mapping[str, Any]], trials: Sequence[Mapping[str, Any]]) -> list[Curve]:
+    """Return a curve for each of `tasks`, in their order; one without trials or default is empty."""
+    return [_curve(task, [trial for trial in trials if trial["task"] == task["id"]]) for task in tasks]
+
+
+def _curve(task: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]) -> Curve:
+    best = default = task["default_ms"]
+    name = printable(f"{task['id']} {task['name']}")
+    if not default:
+        return Curve(name, (), (), ())
+    relative = []
+    for trial in trials:
+        if trial["ms"] is not None:
+            best = min(best, trial["ms"])
+        relative.append(best / default)
+    failed = tuple(number for number, trial in enumerate(trials, 1) if trial["ms"] is None)
+    ratios = tuple(None if trial["ms"] is None else trial["ms"] / default for trial in trials)
+    return Curve(name, tuple(relative), ratios, failed)
+
 
 _DOTS = 600  # drawn at most; more make the page large and the plot no clearer
 _TOP = 2.0  # slower trials, relative to the default, are drawn at this edge
 _BARS = 16  # operators shown by themselves
 
 
-def tuning_curves(curves: Sequence[Curve]) -> str:
-    """Plot the best so far of each task over its trials; the first eight in colours of their own."""
-    shown = [curve for curve in curves if curve.relative]
-    named, more = shown[: len(SERIES)], shown[len(SERIES) :]
+def tuning_curves(all_curves: Sequence[Curve]) -> str:
+    """Plot the best time so far of each task over its trials; the first eight have their own colours."""
+    drawn = [curve for curve in all_curves if curve.relative]
+    named, more = drawn[: len(SERIES)], drawn[len(SERIES) :]
     colours = [*SERIES[: len(named)], *(REST for _ in more)]
     figure = Figure(
         "tuning",
@@ -31,13 +74,13 @@ def tuning_curves(curves: Sequence[Curve]) -> str:
         240,
         above="time / default; line: best so far",
     )
-    longest = max(len(curve.relative) for curve in shown)
+    longest = max(len(curve.relative) for curve in drawn)
     plot = figure.plot(
-        linear(0, 1.015 * longest, whole=True),  # a cross at the end is seen
+        linear(0, 1.015 * longest, integers=True),  # a cross at the end is seen
         linear(0, 1.05 * _TOP),
         "trials of the task (dot: its time; triangle: longer than shown; x: failed)",
     )
-    for colour, curve in reversed(list(zip(colours, shown, strict=True))):  # the first task on top
+    for colour, curve in reversed(list(zip(colours, drawn, strict=True))):  # the first task on top
         levels = (1.0, *curve.relative)
         trials = [(number, trial) for number, trial in enumerate(curve.trials, 1) if trial is not None]
         plot.steps(list(enumerate(levels)), colour)
@@ -53,7 +96,7 @@ def tuning_curves(curves: Sequence[Curve]) -> str:
 
 
 def latencies(times_ms: Sequence[float]) -> str:
-    """Plot the times of each run in their order, and how they spread."""
+    """Plot the times of the runs in their order, and their distribution."""
     unit, unit_ms = time_unit(float(np.median(times_ms)))  # not by a straggler
     times = np.asarray(times_ms, dtype=np.float64) / unit_ms
     drawn = np.unique(np.linspace(0, len(times) - 1, min(len(times), _DOTS)).astype(int))
@@ -69,11 +112,11 @@ def latencies(times_ms: Sequence[float]) -> str:
     )
     runs = "run" if len(drawn) == len(times) else f"run ({len(drawn)} of {len(times)} drawn)"
     margin = max(0.5, 0.02 * len(times))
-    order = figure.plot(linear(1 - margin, len(times) + margin, whole=True), upwards, runs, width=0.68)
+    order = figure.plot(linear(1 - margin, len(times) + margin, integers=True), upwards, runs, width=0.68)
     order.dots(zip(drawn + 1, times[drawn], strict=True), SERIES[0])
     bins = min(40, max(5, len(times) // 4))
     counts, edges = np.histogram(times, bins=bins, range=(upwards.low, upwards.high))
-    across = linear(0, 1.05 * float(counts.max()), most=4, whole=True)
+    across = linear(0, 1.05 * float(counts.max()), most=4, integers=True)
     spread = figure.plot(across, upwards, "runs", left=0.77, width=0.23)
     for count, low, high in zip(counts, edges, edges[1:], strict=False):
         if count:
@@ -88,7 +131,7 @@ def latencies(times_ms: Sequence[float]) -> str:
 def operators(measured: Sequence[Mapping[str, Any]]) -> str:
     """Plot the time of each operator per inference, the slowest first."""
     slowest = sorted(measured, key=lambda operator: -operator["ms"])
-    bars = [(printable(str(each["name"])), each["ms"], each["calls"]) for each in slowest[:_BARS]]
+    bars = [(printable(str(row["name"])), row["ms"], row["calls"]) for row in slowest[:_BARS]]
     if rest := slowest[_BARS:]:
         bars.append((f"{len(rest)} more", sum(e["ms"] for e in rest), sum(e["calls"] for e in rest)))
     unit, unit_ms = time_unit(max(ms for _, ms, _ in bars))
@@ -109,7 +152,7 @@ def operators(measured: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _around(low: float, high: float) -> Axis:
-    """Return an axis with room around its values; nearly equal ones do not become a mountain."""
+    """Return an axis with a margin around its values; it does not exaggerate nearly equal ones."""
     margin = 0.05 * (high - low)
     if high - low < 0.02 * high:
         margin = 0.01 * high
@@ -117,5 +160,5 @@ def _around(low: float, high: float) -> Axis:
 
 
 def _label(curve: Curve) -> str:
-    """Return a curve's name; lines that stay at 1 cover each other, so their names say where they are."""
+    """Return a curve's label; it says so if the line stays at 1, where lines cover each other."""
     return curve.name + ("; stays at 1.00" if min(curve.relative) == 1.0 else "")

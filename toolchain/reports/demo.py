@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.files import atomic
-from toolchain.reports.charts import latencies, operators, tuning_curves
-from toolchain.reports.curves import curves
+from toolchain.reports.charts import best_curves, latencies, operators, tuning_curves
 from toolchain.reports.page import render
 
 
@@ -53,13 +52,13 @@ def write_demo_report(path: Path, report: DemoReport) -> None:
 
 def demo_page(report: DemoReport) -> str:
     """Return the report as HTML."""
-    found = curves(report.tune["tasks"], report.trials)
+    drawn = best_curves(report.tune["tasks"], report.trials)
     times = report.bench.get("times_ms") or []
     per_operator = report.bench.get("operators") or []
     return render(
         "demo.html.j2",
         report=report,
-        tuning=tuning_curves(found) if any(curve.relative for curve in found) else "",
+        tuning=tuning_curves(drawn) if any(curve.relative for curve in drawn) else "",
         latencies=latencies(times) if times else "",
         operators=operators(per_operator) if per_operator else "",
     )

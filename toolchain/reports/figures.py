@@ -50,19 +50,19 @@ class Axis:
         return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
-def linear(low: float, high: float, *, most: int = 8, whole: bool = False) -> Axis:
+def linear(low: float, high: float, *, most: int = 8, integers: bool = False) -> Axis:
     """Return an axis with at most about `most` round ticks; `high` must be above `low`.
 
     Parameters
     ----------
-    whole
+    integers
         Whether ticks are whole numbers.
     """
     rough = 0.9 * (high - low) / most
     scale = 10.0 ** floor(log10(rough))
-    factors = (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)
+    factors = (1, 2, 5, 10) if integers else (1, 2, 2.5, 5, 10)
     factor = next(factor for factor in factors if factor * scale >= rough)
-    step = max(1.0, factor * scale) if whole else factor * scale
+    step = max(1.0, factor * scale) if integers else factor * scale
     digits = max(0, (factor == 2.5) - floor(log10(step) + 1e-9))
     places = range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)
     return Axis(low, high, tuple((place * step, f"{place * step:.{digits}f}") for place in places))
@@ -88,7 +88,7 @@ class Figure:
     name
         Begins the ids within the SVG: figures of one page need different ones.
     title, description
-        What is drawn, and what it shows, in words: for those who hear a page.
+        What is drawn, and what it shows, in words for screen readers.
     height_px
         Height of the plots without the labels of their axes.
     above
@@ -159,7 +159,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Plot:
-    """One pair of axes, and what is drawn between them."""
+    """A pair of axes and the drawing between them."""
 
     figure: Figure
     x: Axis
@@ -231,7 +231,7 @@ class Plot:
         return self._rectangle(x, size | {"fill": colour, "fill-opacity": ".6"})
 
     def row(self, top_px: float, name: str) -> Self:
-        """Write a row's name above its bars; a long one is cut, and shown whole to who points at it."""
+        """Write a row's name above its bars; a long one is cut and complete in its tooltip."""
         place = {"class": "name", "dx": "4", "y": _px(top_px + _NAME_PX - 5)}
         text = SubElement(self.figure.svg, "text", place)
         text.text = name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
@@ -283,9 +283,9 @@ class Plot:
 
 
 def rows_px(rows: int, lanes: int = 1) -> tuple[float, list[float]]:
-    """Return the height of a plot of rows, and where each of them begins."""
-    each = _NAME_PX + lanes * BAR_PX + _GAP_PX
-    return float(rows * each), [float(row * each) for row in range(rows)]
+    """Return the height of a plot of rows, and the top of each row."""
+    row_px = _NAME_PX + lanes * BAR_PX + _GAP_PX
+    return float(rows * row_px), [float(row * row_px) for row in range(rows)]
 
 
 def _line(parent: Element, x1: str, y1: str, x2: str, y2: str) -> None:

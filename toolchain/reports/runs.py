@@ -154,12 +154,12 @@ def read_run(
     """
     last = {record.provenance.run: record.created for record in records}  # the oldest come first
     identity = chosen_run(list(last.items()), run)
-    own = [record for record in records if record.provenance.run == identity]
-    measured = [record for record in own if not record.confirmed] or own
+    of_run = [record for record in records if record.provenance.run == identity]
+    measured = [record for record in of_run if not record.confirmed] or of_run
     begun = min(_time(record) for record in measured)
-    first = own[0]
+    first = of_run[0]
     by_task: defaultdict[str, list[Record]] = defaultdict(list)
-    for record in own:
+    for record in of_run:
         by_task[record.key.workload].append(record)
     tasks = [
         _task(of_task, names, begun, (weights or {}).get(workload), (compared or {}).get(workload))
@@ -168,12 +168,12 @@ def read_run(
     return Run(
         identity,
         min(record.created for record in measured),
-        max(_time(record) for record in own) - begun,
+        max(_time(record) for record in of_run) - begun,
         first.key.board_class,
         f"{first.key.device or first.key.cpu}, {counted(first.key.threads, 'thread')}",
         first.provenance.modelled,
         tuple(tasks),
-        tuple(_boards([record for record in own if _is_trial(record)])),
+        tuple(_boards([record for record in of_run if _is_trial(record)])),
     )
 
 
@@ -207,23 +207,25 @@ def chosen_run(runs: Sequence[tuple[str, str]], run: str | None) -> str:
 
 
 def _task(
-    own: Sequence[Record],
+    of_task: Sequence[Record],
     names: Mapping[str, str],
     begun: float,
     weight: int | None,
     compared: tuple[float, float] | None,
 ) -> RunTask:
-    trials = [record for record in own if _is_trial(record)]
-    default = next((r for r in own if r.provenance.trial is None and not r.confirmed and not r.failure), None)
-    confirmed = next((record for record in reversed(own) if record.confirmed), None)
+    trials = [record for record in of_task if _is_trial(record)]
+    default = next(
+        (r for r in of_task if r.provenance.trial is None and not r.confirmed and not r.failure), None
+    )
+    confirmed = next((record for record in reversed(of_task) if record.confirmed), None)
     timed = [record for record in (default, *trials) if record is not None and not record.failure]
     chosen = confirmed or min(timed, key=lambda record: fmean(record.run_ms), default=None)
     is_default = chosen is not None and default is not None and chosen.digest == default.digest
     alone = [record.best_ms for record in timed if chosen is not None and record.digest == chosen.digest]
-    workload = own[0].key.workload
+    workload = of_task[0].key.workload
     return RunTask(
         workload[:ID_LENGTH],
-        names.get(own[0].function, workload),
+        names.get(of_task[0].function, workload),
         weight,
         default.best_ms if default else None,
         alone[-1] if alone else None,
@@ -240,12 +242,12 @@ def _task(
 def _boards(trials: Sequence[Record]) -> list[BoardUse]:
     boards = []
     for name in sorted({record.provenance.board for record in trials}):
-        own = [record for record in trials if record.provenance.board == name]
-        warm = [r.provenance.temperature_c for r in own if r.provenance.temperature_c is not None]
-        governors = tuple(sorted({record.provenance.governor or "" for record in own} - {""}))
-        failed = sum(record.failure is not None for record in own)
+        of_board = [record for record in trials if record.provenance.board == name]
+        warm = [r.provenance.temperature_c for r in of_board if r.provenance.temperature_c is not None]
+        governors = tuple(sorted({record.provenance.governor or "" for record in of_board} - {""}))
+        failed = sum(record.failure is not None for record in of_board)
         boards.append(
-            BoardUse(name, len(own), failed, min(warm, default=None), max(warm, default=None), governors)
+            BoardUse(name, len(of_board), failed, min(warm, default=None), max(warm, default=None), governors)
         )
     return boards
 

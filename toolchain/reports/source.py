@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from toolchain.errors import UsageError
 from toolchain.files.plain import open_plain
+from toolchain.records.distill import unreadable_warning
 from toolchain.records.exchange import read_records
 from toolchain.records.record import Record
-from toolchain.records.repair import skipped
 from toolchain.records.store import RecordStore, user_store
 from toolchain.reports.runs import chosen_run
 
@@ -78,14 +78,14 @@ def records_in(path: Path | None, run: str | None, board: str | None = None) -> 
 def of_store(store: RecordStore, run: str | None, board: str | None = None) -> ReportRecords:
     """Return a store's records of a run; errors are those of `records_in`.
 
-    Runs of which nothing can be read are passed over, unless one is requested.
+    Runs without readable records are skipped, unless one is requested.
     """
     runs = store.runs(board)
     if board is not None and not runs and store.runs():
         raise _not_on(board)
-    wanted = [chosen_run(runs, run)] if run or not runs else [identity for identity, _last in runs]
-    records = next(filter(None, map(store.of_run, wanted)), [])
-    return ReportRecords(records, store.function_names(), skipped(store))
+    identities = [chosen_run(runs, run)] if run or not runs else [identity for identity, _last in runs]
+    records = next(filter(None, map(store.of_run, identities)), [])
+    return ReportRecords(records, store.function_names(), unreadable_warning(store))
 
 
 def _not_on(board: str) -> UsageError:

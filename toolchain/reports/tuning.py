@@ -1,20 +1,102 @@
-"""The report of a tuning run."""
+"""The report of a tuning run, and its plots of time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from toolchain.files import atomic
-from toolchain.quantities import counted
+from toolchain.foreign import printable
+from toolchain.quantities import counted, shown_ms, time_unit
 from toolchain.records.store import RecordStore
-from toolchain.reports.charts import tuning_curves
-from toolchain.reports.curves import Curve, curves
+from toolchain.reports.charts import Curve, best_curves, tuning_curves
+from toolchain.reports.figures import BAR_PX, ROWS, SERIES, Figure, linear, rows_px
 from toolchain.reports.page import model_name, render
-from toolchain.reports.runs import Run, read_run
+from toolchain.reports.runs import Run, RunTask, read_run
 from toolchain.reports.source import of_store
-from toolchain.reports.tuning_charts import before_and_after, best_by_time
 from toolchain.tuning.result import TuneResult
+
+# The plots of a tuning run, each as SVG.
+
+_BARS = 20  # tasks shown by themselves
+
+
+def best_by_time(tasks: Sequence[RunTask]) -> str:
+    """Plot the total time of all tasks, with the best candidate of each so far, over the seconds of the run.
+
+    Each task counts by its weight, or once if weights are unknown.
+    """
+    known = [(task, task.default_ms) for task in tasks if task.default_ms]
+    total = sum(_weight(task) * default_ms for task, default_ms in known)
+    best = {task.id: default_ms for task, default_ms in known}
+    moments = sorted(
+        (trial.seconds, task.id, _weight(task), trial.ms)
+        for task, _ in known
+        for trial in task.trials
+        if trial.ms
+    )
+    seconds, levels = [0.0], [1.0]
+    now_ms = total
+    for moment, task_id, weight, ms in moments:
+        if ms < best[task_id]:
+            now_ms -= weight * (best[task_id] - ms)
+            best[task_id] = ms
+        seconds.append(moment)
+        levels.append(now_ms / total)
+    failed = [trial.seconds for task in tasks for trial in task.trials if trial.failure]
+    stays = "; stays at 1.00" if min(levels) == 1.0 else ""
+    weighted = all(task.weight is not None for task in tasks)
+    figure = Figure(
+        "best-by-time",
+        "Time of all tasks with the best so far relative to the defaults, over seconds",
+        f"{levels[-1]:.2f} of the defaults after {seconds[-1]:.0f} s; {counted(len(failed), 'trial')} failed",
+        210,
+        above="all tasks / default" if weighted else "all tasks, once each / default",
+    )
+    low = min(levels)
+    plot = figure.plot(
+        linear(0, 1.015 * max(seconds[-1], *failed, 1e-3)),
+        linear(min(0.95, low - 0.05 * (1.05 - low)), 1.02),
+        f"seconds since the first default was measured (x: a trial failed){stays}",
+    )
+    plot.line((0, 1.0), (plot.x.high, 1.0))
+    plot.steps(list(zip(seconds, levels, strict=True)), SERIES[0])
+    plot.marks("cross", [(moment, 1.0) for moment in failed], SERIES[4])
+    return figure.html()
+
+
+def before_and_after(tasks: Sequence[RunTask]) -> str:
+    """Plot the times of the default and of the choice for the first tasks."""
+    known = [(task, task.before_ms, task.after_ms) for task in tasks if task.before_ms and task.after_ms]
+    drawn = known[:_BARS]
+    names = [printable(f"{task.id} {task.name}") for task, *_ in drawn]
+    texts = [f"{shown_ms(before_ms)} to {shown_ms(after_ms)}" for _, before_ms, after_ms in drawn]
+    widest_ms = max(max(before_ms, after_ms) for _, before_ms, after_ms in drawn)
+    unit, unit_ms = time_unit(widest_ms)
+    height_px, tops = rows_px(len(drawn), lanes=2)
+    figure = Figure(
+        "before-and-after",
+        "Time of each task by default and as chosen",
+        "; ".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True)),
+        height_px,
+        behind=max(map(len, texts)),
+    )
+    more = len(tasks) - len(drawn)
+    rest = f"; {counted(more, 'more task is', 'more tasks are')} not drawn" if more else ""
+    below = f"time of one call [{unit}]{rest}"
+    plot = figure.plot(linear(0, widest_ms / unit_ms), ROWS, below)
+    for top, name, text, (_, before_ms, after_ms) in zip(tops, names, texts, drawn, strict=True):
+        plot.row(top, name).bar(top, (0, before_ms / unit_ms), SERIES[7], 0.5)
+        plot.bar(top + BAR_PX, (0, after_ms / unit_ms), SERIES[0])
+        plot.behind(top, max(before_ms, after_ms) / unit_ms, text, lanes=2)
+    figure.explain("bar pale", SERIES[7], "default")
+    figure.explain("bar", SERIES[0], "chosen")
+    return figure.html()
+
+
+def _weight(task: RunTask) -> int:
+    return 1 if task.weight is None else task.weight
 
 
 def write_tuning_report(path: Path, run: Run, model: str = "", verdict: str = "") -> None:
@@ -61,8 +143,8 @@ def tuning_page(run: Run, model: str = "", verdict: str = "") -> str:
     verdict
         `TuneResult.verdict` in words; empty if unknown: then it follows from the records.
     """
-    found = _curves(run)
-    drawn = any(curve.relative for curve in found)
+    by_task = _curves(run)
+    drawn = any(curve.relative for curve in by_task)
     timed = [task for task in run.tasks if task.before_ms and task.after_ms]
     return render(
         "tuning.html.j2",
@@ -71,7 +153,7 @@ def tuning_page(run: Run, model: str = "", verdict: str = "") -> str:
         verdict=verdict or _verdict(run),
         before_ms=_network(run, [task.before_ms for task in run.tasks]),
         after_ms=_network(run, [task.after_ms for task in run.tasks]),
-        by_trial=tuning_curves(found) if drawn else "",
+        by_trial=tuning_curves(by_task) if drawn else "",
         by_time=best_by_time(run.tasks) if drawn else "",
         before_and_after=before_and_after(timed) if timed else "",
     )
@@ -89,7 +171,7 @@ def _heaviest(run: Run) -> str:
 
 
 def _verdict(run: Run) -> str:
-    """Return in words what builds use after a run, as far as its records tell it."""
+    """Return in words which choices builds use after a run, as its records tell."""
     changed = sum(task.choice != "default" for task in run.tasks)
     if not all(task.confirmed for task in run.tasks):
         return "the run ended before its last comparison; builds use the fastest that was measured"
@@ -101,7 +183,7 @@ def _verdict(run: Run) -> str:
 def _curves(run: Run) -> list[Curve]:
     tasks = [{"id": task.id, "name": task.name, "default_ms": task.default_ms} for task in run.tasks]
     trials = [{"task": task.id, "ms": trial.ms} for task in run.tasks for trial in task.trials]
-    return curves(tasks, trials)
+    return best_curves(tasks, trials)
 
 
 def _network(run: Run, times: list[float | None]) -> float | None:

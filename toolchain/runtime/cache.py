@@ -1,4 +1,7 @@
-"""A content-addressed cache of compiled runtimes; an interrupted build leaves no entry."""
+"""A content-addressed cache of compiled runtimes, and the comparison of an entry with its sources.
+
+An interrupted build leaves no entry.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,26 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from toolchain.architectures.table import LINUX
 from toolchain.configuration import settings as config
-from toolchain.errors import ToolchainError, UsageError
+from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.files.atomic import replacing_folder
+from toolchain.files.scratch import scratch_folder
 from toolchain.profiles import Profile
 from toolchain.runtime.compile import LIBRARY, PROGRAM, compile_runtime
-from toolchain.runtime.compiled import installed_folder, package_of, pinned_digests, read_compiled
 from toolchain.runtime.fingerprint import NATIVE, digest_sources, expected_fingerprint
+from toolchain.runtime.wheel import (
+    FILES,
+    digest_of,
+    installed_folder,
+    package_of,
+    pinned_digests,
+    read_compiled,
+)
 
 ARCHES = tuple(row.edge_rt for row in LINUX.values() if row.edge_rt)
 """Architectures that edge-rt can be compiled for."""
@@ -38,9 +50,9 @@ class Runtime:
     header
         The library's C interface.
     fingerprint
-        Digest of what it was compiled from; the same for every architecture.
+        Digest of the sources; the same for every architecture.
     arch
-        The architecture it runs on.
+        The architecture that it runs on.
     """
 
     program: Path
@@ -154,7 +166,7 @@ def _compile_once(root: Path, folder: Path, arch: str, progress: Callable[[str],
 
 
 def _from_wheel(arch: str, progress: Callable[[str], None]) -> dict[str, bytes] | None:
-    """Return the files of edge-rt's wheel; None without one, and after a word about another version's."""
+    """Return the files of edge-rt's wheel; None without one, or if it is of another version."""
     contents = read_compiled(arch)
     if contents is None and installed_folder(arch) is not None:
         why = "it is not this version's" if pinned_digests(arch) else "this version has no digests of it"
@@ -171,3 +183,79 @@ def _compiled(arch: str, folder: Path, progress: Callable[[str], None]) -> dict[
                 "run the same command again",
             )
         return {name: (Path(build) / name).read_bytes() for name in (PROGRAM, LIBRARY)}
+
+
+# Compiles edge-rt once more, to check that the cached files are what the sources produce.
+
+
+@dataclass(frozen=True)
+class SourceComparison:
+    """Digests of edge-rt's files, and of those that were compiled from the same sources now.
+
+    Attributes
+    ----------
+    kept, anew
+        SHA-256 of the cached and of the freshly compiled files, in hexadecimal, by file name.
+    released
+        Digests of this version's release; None in a checkout.
+    """
+
+    arch: str
+    fingerprint: str
+    kept: dict[str, str]
+    anew: dict[str, str]
+    released: dict[str, str] | None
+
+    @property
+    def equal(self) -> bool:
+        """Whether all are equal."""
+        return self.kept == self.anew and self.released in (None, self.anew)
+
+    def check(self) -> None:
+        """Raise CheckError if a file differs."""
+        for name in FILES:
+            if self.kept[name] != self.anew[name]:
+                raise CheckError(
+                    f"{name} for {self.arch}: {self.kept[name]} is kept here, its sources make "
+                    f"{self.anew[name]}",
+                    "toolchain cache prune --all removes what is kept; then it is compiled here",
+                )
+            if self.released and self.released[name] != self.anew[name]:
+                raise CheckError(
+                    f"{name} for {self.arch}: {self.released[name]} was released, its sources make "
+                    f"{self.anew[name]}",
+                    "report it; meanwhile uninstall the wheel that has edge-rt, and it is compiled here",
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {
+            "arch": self.arch,
+            "fingerprint": self.fingerprint,
+            "equal": self.equal,
+            "kept": self.kept,
+            "anew": self.anew,
+            "released": self.released,
+        }
+
+
+def compare_with_sources(runtime: Runtime, progress: Callable[[str], None]) -> SourceComparison:
+    """Compile edge-rt in a new folder with an empty zig cache, and compare it with the cached one.
+
+    Raises
+    ------
+    MissingError, ToolchainError
+        See `compile_runtime`.
+    """
+    with scratch_folder() as scratch:
+        folder = scratch / "build"
+        folder.mkdir()
+        compile_runtime(runtime.arch, folder, progress, zig_cache=scratch / "zig")
+        anew = digests_in(folder)
+    kept = digests_in(runtime.program.parent)
+    return SourceComparison(runtime.arch, runtime.fingerprint, kept, anew, pinned_digests(runtime.arch))
+
+
+def digests_in(folder: Path) -> dict[str, str]:
+    """Return the digests of edge-rt's files in a folder."""
+    return {name: digest_of((folder / name).read_bytes()) for name in FILES}

@@ -48,7 +48,7 @@ def compile_runtime(
     folder
         An empty folder for the build; `PROGRAM` and `LIBRARY` appear in it.
     progress
-        Called with a line at the beginning, and one that counts for each step.
+        Called with a line at the beginning, and with a count for each step.
     zig_cache
         A folder for zig's own cache; None: inside ours.
 
@@ -101,23 +101,23 @@ def source_definitions() -> dict[str, str]:
 
 def _tool(name: str) -> Path:
     """Return the path of a program in this Python's environment, else on PATH."""
-    beside = Path(sys.executable).parent / name
-    found = str(beside) if beside.is_file() else shutil.which(name)
-    if found is None:
+    in_environment = Path(sys.executable).parent / name
+    program = str(in_environment) if in_environment.is_file() else shutil.which(name)
+    if program is None:
         raise MissingError(
             f"{name}, which compiles edge-rt, is not installed",
             "pip install 'edge-toolchain[compile]', or the wheel of this version that has edge-rt compiled",
         )
-    return Path(found)
+    return Path(program)
 
 
 def _environment(zig_cache: Path | None) -> dict[str, str]:
-    own = {
+    variables = {
         name: value
         for name, value in os.environ.items()
         if name not in _FOREIGN and not name.startswith("CMAKE_")
     }
-    return {**own, **zig_cache_environment(zig_cache)}
+    return {**variables, **zig_cache_environment(zig_cache)}
 
 
 def _end(child: subprocess.Popen[str]) -> None:

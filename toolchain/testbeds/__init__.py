@@ -1,1 +1,1 @@
-"""Test beds for devices that are not here: no row but those of `toolchain.devices` names them."""
+"""Test beds for devices that are absent; only rows of `toolchain.devices` name them."""

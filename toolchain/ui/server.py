@@ -28,7 +28,7 @@ _INLINE = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 @lru_cache(maxsize=1)
 def page() -> bytes:
-    """Return the page, which is the same for everybody: what it shows comes by the event stream."""
+    """Return the static page; its data come by the event stream."""
     return _FILE.read_bytes()
 
 
@@ -72,7 +72,7 @@ _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}):([ -~\t\x80-\xff]*)")
 
 
 class PageRefusedError(Exception):
-    """A request that is not answered: its HTTP status, and the reason for the person who sent it."""
+    """A refused request: its HTTP status, and the reason for the user."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -90,24 +90,24 @@ class PageRequest:
 
 
 def parse_request(head: bytes) -> PageRequest:
-    """Return the request whose head, up to the empty line, is given.
+    """Parse the head of a request, up to the empty line.
 
     Raises
     ------
     PageRefusedError
-        It is no HTTP request, or has a header twice.
+        The data are not an HTTP request, or have a header twice.
     """
     first, *rest = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
-    found = _REQUEST_LINE.fullmatch(first)
+    match = _REQUEST_LINE.fullmatch(first)
     headers: dict[str, str] = {}
     for line in rest:
         header = _HEADER.fullmatch(line)
         if header is None or header[1].lower() in headers:
             raise PageRefusedError(HTTPStatus.BAD_REQUEST, "this is no request of a browser")
         headers[header[1].lower()] = header[2].strip(" \t")
-    if found is None:
+    if match is None:
         raise PageRefusedError(HTTPStatus.BAD_REQUEST, "this is no request of a browser")
-    return PageRequest(found[1], found[2], headers)
+    return PageRequest(match[1], match[2], headers)
 
 
 def check_request(request: PageRequest, port: int, token: str) -> str:
@@ -133,8 +133,8 @@ def check_request(request: PageRequest, port: int, token: str) -> str:
     mode, site = (request.headers.get(f"sec-fetch-{name}", "") for name in ("mode", "site"))
     if site not in ("", "none", "same-origin") and mode != "navigate":
         raise PageRefusedError(HTTPStatus.FORBIDDEN, "another site's page may not read this one")
-    given, slash, path = request.path.removeprefix("/").partition("/")
-    if not secrets.compare_digest(given.encode("latin-1"), token.encode()) or not slash:
+    secret, slash, path = request.path.removeprefix("/").partition("/")
+    if not secrets.compare_digest(secret.encode("latin-1"), token.encode()) or not slash:
         raise PageRefusedError(HTTPStatus.NOT_FOUND, "open the address that `toolchain ui` printed")
     return path
 
@@ -153,7 +153,7 @@ HEAD_S = 5.0
 """Seconds in which a request must have come."""
 
 WRITE_S = 10.0
-"""Seconds in which a reader must take what it is sent."""
+"""Seconds within which a client must read what it is sent."""
 
 LINGER_S = 0.5
 """Seconds for which the rest of a refused request is read: to close before would take the answer away."""

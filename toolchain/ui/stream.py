@@ -23,7 +23,7 @@ from toolchain.rpc.lab import LabStatus
 
 
 def board_rows() -> dict[str, Any]:
-    """Return the boards with their state in the lab and their leases; and why something is unknown."""
+    """Return the boards with their lab states and leases, and the reason why something is unknown."""
     configuration.cache_clear()  # `toolchain board add` may have changed the file
     problem = ""
     try:
@@ -48,15 +48,15 @@ def _row(board: Board, status: LabStatus | None) -> dict[str, Any]:
     }
     if status is None or board.name not in status.boards:
         return row
-    there = status.boards[board.name]
-    reason = shortened(there.reason) if there.reason else None
+    state = status.boards[board.name]
+    reason = shortened(state.reason) if state.reason else None
     return {
         **row,
-        "lab": there.state,
+        "lab": state.state,
         "reason": reason,
         "leases": _users(board, status.leases, "held_s"),
         "waiting": _users(board, status.waiting, "waited_s"),
-        "waits": _wait(there.waits) if there.waits else None,
+        "waits": _wait(state.waits) if state.waits else None,
     }
 
 
@@ -70,7 +70,7 @@ def _users(board: Board, entries: Sequence[Mapping[str, Any]], seconds: str) -> 
 
 
 def _wait(wait: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the lab's session waits for on the board, with the words of others shortened."""
+    """Return what the lab's session waits for on the board; texts of other processes are shortened."""
     holder = wait["holder"]
     what = shortened(str(holder["what"])) if holder else None
     return {"what": what, "ahead": wait["ahead"], "waited_s": round(wait["waited_s"])}

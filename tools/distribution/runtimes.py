@@ -21,7 +21,7 @@ from pathlib import Path
 from toolchain import __version__
 from toolchain.runtime import ensure_runtime
 from toolchain.runtime.compile import compile_runtime
-from toolchain.runtime.compiled import FILES, package_of, write_digests
+from toolchain.runtime.wheel import FILES, package_of, write_digests
 from tools.distribution.building import BuildError, build_wheel
 from tools.distribution.tree import ROOT
 

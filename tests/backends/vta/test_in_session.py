@@ -10,7 +10,7 @@ import pytest
 from toolchain.backends.vta.in_session import UploadedProgram
 from toolchain.errors import CheckError
 from toolchain.tasks.candidate import Often, Times
-from toolchain.vta.design.config import SAMPLES
+from toolchain.vta.design import SAMPLES
 
 CONFIG = SAMPLES["pynq"]
 MODEL = {"ms": 0.5, "cycles": 50_000, "mhz": CONFIG.cycles.mhz, "version": CONFIG.cycles.version}

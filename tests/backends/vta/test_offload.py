@@ -19,8 +19,8 @@ from toolchain.backends.vta.offload import RUN, Offload
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.blob import Program, blob_of
-from toolchain.vta.design.config import SAMPLES
-from toolchain.vta.dumps.layout import PHYSICAL_BASE
+from toolchain.vta.design import SAMPLES
+from toolchain.vta.dumps.dump import PHYSICAL_BASE
 from toolchain.vta.machine.requests import EncodedProgram as Asked
 from toolchain.vta.machine.requests import SimOptions
 from toolchain.vta.machine.simulator import Simulated, Simulator

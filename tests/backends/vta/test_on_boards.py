@@ -22,11 +22,11 @@ from toolchain.tuning.events import Event
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.preflight import preflight
 from toolchain.vta.compiling.blob import blob_of, checked
-from toolchain.vta.design.config import SAMPLES
+from toolchain.vta.design import SAMPLES
 from toolchain.vta.dumps.convolution import program_of
 from toolchain.vta.isa import Gemm
-from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import read_shape
+from toolchain.vta.layers.region import Knobs
 
 CONFIG = SAMPLES["pynq"]
 SHAPE = read_shape("1,14,14,24,40,3,3,1,1,1,1")

@@ -13,9 +13,9 @@ from toolchain.errors import ToolchainError
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.tuners.table import TUNERS
-from toolchain.vta.design.config import SAMPLES
-from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.design import SAMPLES
 from toolchain.vta.layers.layer import definition_of, read_shape
+from toolchain.vta.layers.region import Knobs
 
 CONFIG = SAMPLES["pynq"]
 SHAPE = read_shape("1,14,14,32,48,3,3,1,1,1,1")

@@ -91,7 +91,7 @@ def test_a_build_tells_hits_and_misses_task_by_task(
 
     brought = files / "brought.jsonl"
     assert invoke("records", "export", brought.name).code == 0
-    monkeypatch.setattr("toolchain.records.shipped.file.SHIPPED", brought)
+    monkeypatch.setattr("toolchain.records.lookup.SHIPPED", brought)
     monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(files / "nothing of one's own"))
     configuration.cache_clear()
     hit = next(row for row in invoke(*arguments, "--json").document["records"] if row["task"] == task.id)

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.reports.tuned import NAMES, records
-from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.sqlite import FILE_NAME
 from toolchain.records.store import RecordStore
 
 pytestmark = pytest.mark.slow

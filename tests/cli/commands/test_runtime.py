@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
-from toolchain.runtime.anew import Anew
+from toolchain.runtime.cache import SourceComparison
 
 
 @pytest.mark.slow  # edge-rt may have to be compiled
@@ -34,13 +34,13 @@ def test_a_file_that_its_sources_do_not_make_ends_with_4(
     invoke: Toolchain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digests = {"edge-rt": "1" * 64, "libedge.so": "2" * 64}
-    found = Anew("x86_64", "f" * 32, digests, digests | {"edge-rt": "3" * 64}, None)
-    monkeypatch.setattr("toolchain.runtime.anew.compile_anew", lambda *_: found)
+    found = SourceComparison("x86_64", "f" * 32, digests, digests | {"edge-rt": "3" * 64}, None)
+    monkeypatch.setattr("toolchain.runtime.cache.compare_with_sources", lambda *_: found)
     ran = invoke("runtime", "verify", "--board", "x86_64", "--json")
     assert ran.code == 4 and ran.document["equal"] is False
     ran = invoke("runtime", "verify", "--board", "x86_64")
     assert ran.code == 4 and ran.says("edge-rt for x86_64: 111", "333", "hint: "), ran.err
     same = replace(found, anew=digests)
-    monkeypatch.setattr("toolchain.runtime.anew.compile_anew", lambda *_: same)
+    monkeypatch.setattr("toolchain.runtime.cache.compare_with_sources", lambda *_: same)
     ran = invoke("runtime", "verify", "--board", "x86_64")
     assert ran.code == 0 and f"edge-rt: {'1' * 64}, not of a release" in ran.out

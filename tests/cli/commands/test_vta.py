@@ -13,7 +13,7 @@ import pytest
 from tests.cli.running import Toolchain
 from tests.models.quantising.networks import Block, network
 from tests.vta.programs import CONFIG, good
-from toolchain.vta.dumps.layout import write_dump
+from toolchain.vta.dumps.dump import write_dump
 from toolchain.vta.isa import encode_program
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.running import Toolchain
 from tests.vta.programs import OUTPUTS, good
 from tests.vta.reference import Reference
-from toolchain.vta.dumps.layout import write_dump
+from toolchain.vta.dumps.dump import write_dump
 from toolchain.vta.machine.requests import EncodedProgram
 
 

@@ -11,7 +11,7 @@ from toolchain.images.engine import Engine
 pytestmark = pytest.mark.slow
 
 
-def test_it_is_made_the_same_again_and_names_no_mirror(engine: Engine) -> None:
+def test_debian_image_is_reproducible_and_names_no_mirror(engine: Engine) -> None:
     name = ensure_debian(engine, print)
     first = engine.api.inspect_image(name)["Id"]
     assert ensure_debian(engine, print, anew=True) == name

@@ -39,7 +39,7 @@ def apt(folder: Path) -> Path:
         ),
     ],
 )
-def test_lines(tmp_path: Path, text: str, expected: str) -> None:
+def test_mirror_from_one_line_sources(tmp_path: Path, text: str, expected: str) -> None:
     listed = apt(tmp_path / "apt")
     (listed / "sources.list").write_text(text)
     assert debian_mirror(apt=listed) == expected
@@ -67,7 +67,7 @@ Components: main
 """
 
 
-def test_stanzas(tmp_path: Path) -> None:
+def test_mirror_from_deb822_sources(tmp_path: Path) -> None:
     listed = apt(tmp_path / "apt")
     (listed / "sources.list.d" / "debian.sources").write_text(STANZAS)
     (listed / "sources.list.d" / "old.save").write_text("deb http://no.example/debian bookworm main\n")
@@ -96,13 +96,13 @@ def test_stanzas(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_another_suites_archive_or_debians_own(tmp_path: Path, text: str, expected: str) -> None:
+def test_mirror_for_another_suite(tmp_path: Path, text: str, expected: str) -> None:
     listed = apt(tmp_path / "apt")
     (listed / "sources.list").write_text(text)
     assert debian_mirror(apt=listed) == expected
 
 
-def test_the_setting_comes_first_but_holds_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configured_mirror_wins_and_may_hold_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
     from toolchain.configuration.settings import configuration
 
     monkeypatch.setenv("TOOLCHAIN_DEBIAN_MIRROR", "http://set.example/debian/")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 ARM64 = image_named("board-arm64")
 
 
-def test_the_cache_tells_images_and_recipes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_names_differ_by_image_and_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     before = cached_name(ARM64)
     assert before == cached_name(ARM64) != cached_name(image_named("board-armhf"))
     monkeypatch.setitem(system_files.FILES, "etc/motd", (0o644, "new\n"))
@@ -31,7 +31,7 @@ def test_the_cache_tells_images_and_recipes_apart(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.slow
-def test_the_image_holds_nothing_of_this_host_and_no_secret(engine: Engine) -> None:
+def test_system_image_contains_no_host_data_and_no_secret(engine: Engine) -> None:
     assert ensure_image(engine, "arm64", print) == ARM64.tag
     assert (engine.image_labels(ARM64.tag) or {})[SOURCES_LABEL] == system_digest(ARM64)
     file = cache_dir() / system.FOLDER / cached_name(ARM64)
@@ -51,12 +51,12 @@ def test_the_image_holds_nothing_of_this_host_and_no_secret(engine: Engine) -> N
 
 def _read(image: tarfile.TarFile, name: str) -> bytes:
     with tarfile.open(fileobj=image.extractfile("layer.tar")) as layer:
-        found = layer.extractfile(name)
-        assert found is not None
-        return found.read()
+        file = layer.extractfile(name)
+        assert file is not None
+        return file.read()
 
 
-def test_an_image_of_an_older_recipe_is_made_anew_and_removed(
+def test_older_recipe_is_rebuilt_and_its_image_removed(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(tmp_path / "cache"))
@@ -68,21 +68,21 @@ def test_an_image_of_an_older_recipe_is_made_anew_and_removed(
     monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
     image = Image(name=f"test-{UNIQUE}", description="a test", system="arm64")
     users: list[str] = []
-    made = []
+    built = []
 
     def remake(content: str) -> str:
         monkeypatch.setitem(system_files.FILES, "etc/motd", (0o644, content))
         assert ensure_system(engine, image, print) == image.tag
-        made.append(str(engine.api.inspect_image(image.tag)["Id"]))
-        return made[-1]
+        built.append(str(engine.api.inspect_image(image.tag)["Id"]))
+        return built[-1]
 
     try:
         first = remake("one\n")
         assert remake("one\n") == first, "nothing to do"
         second = remake("two\n")
         assert second != first and _images(engine, image) == {second}
-        wanted = ContainerRequest(image.tag, image.name, "h", "test", {}, {}, {}, (), 16, 16)
-        users.append(engine.create(wanted))
+        request = ContainerRequest(image.tag, image.name, "h", "test", {}, {}, {}, (), 16, 16)
+        users.append(engine.create(request))
         third = remake("three\n")
         assert _images(engine, image) == {second, third}, "a container uses it"
     finally:
@@ -98,7 +98,7 @@ def _images(engine: Engine, image: Image) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_mirror_that_does_not_answer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_mirror_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLCHAIN_DEBIAN_MIRROR", "http://127.0.0.1:1/debian")
     with pytest.raises(ToolchainError, match="mmdebstrap cannot unpack Debian bookworm for arm64") as raised:
         build(tmp_path / "image.tar", ARM64)
@@ -106,7 +106,7 @@ def test_a_mirror_that_does_not_answer_is_told(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_tar_leaves_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_packages_leave_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tmp_path / "bin" / "mmdebstrap"
     tool.parent.mkdir()
     tool.write_text("#!/bin/sh\necho no tar at all; echo 'E: out of luck' >&2; exit 25\n")
@@ -117,7 +117,7 @@ def test_what_is_no_tar_leaves_no_image(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "image.tar").exists()
 
 
-def test_the_layer_keeps_links_and_drops_what_is_of_no_use(tmp_path: Path) -> None:
+def test_layer_keeps_links_and_skips_dropped_paths(tmp_path: Path) -> None:
     packages = io.BytesIO()
     with tarfile.open(fileobj=packages, mode="w") as source:
         for name in ("./usr/bin/x", "./dev/null", "./var/run", "./var/runner", "./usr/share/doc/x/copyright"):

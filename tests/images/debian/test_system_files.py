@@ -14,7 +14,7 @@ def lines(name: str) -> list[list[str]]:
     return [line.split(":") for line in files.FILES[name][1].splitlines()]
 
 
-def test_everybody_has_a_group_a_shell_that_is_allowed_and_a_line_of_passwords() -> None:
+def test_every_user_has_a_group_a_shell_and_a_shadow_entry() -> None:
     users, shadow = lines("etc/passwd"), lines("etc/shadow")
     assert {len(user) for user in users} == {7} and {len(line) for line in shadow} == {9}
     assert {user[0] for user in users} - {"daemon"} == {line[0] for line in shadow}
@@ -26,7 +26,7 @@ def test_everybody_has_a_group_a_shell_that_is_allowed_and_a_line_of_passwords()
         assert len(set(names)) == len(names)
 
 
-def test_no_password_lets_anybody_in_and_no_account_is_locked() -> None:
+def test_no_password_fits_and_no_account_is_locked() -> None:
     """sshd without PAM refuses accounts that `!` locks; `*` is no hash of any password."""
     assert {line[1] for line in lines("etc/shadow")} == {"*"}
     assert files.FILES["etc/shadow"][0] & 0o007 == 0
@@ -37,28 +37,28 @@ def test_the_user_owns_its_home_folder() -> None:
     assert files.FOLDERS[user[5].lstrip("/")] == (0o755, int(user[2])) == (0o755, files.USER_ID)
 
 
-def test_names_are_relative_and_nothing_is_made_twice_or_in_what_is_dropped() -> None:
-    made = [*files.FILES, *files.LINKS, *files.FOLDERS]
-    assert len(set(made)) == len(made)
-    for name in made:
+def test_paths_are_relative_unique_and_not_dropped() -> None:
+    paths = [*files.FILES, *files.LINKS, *files.FOLDERS]
+    assert len(set(paths)) == len(paths)
+    for name in paths:
         assert not name.startswith("/") and ".." not in PurePosixPath(name).parts
         assert not any(name.startswith(dropped) for dropped in files.DROPPED if dropped.endswith("/")), name
 
 
-def test_links_lead_into_the_system() -> None:
+def test_links_stay_inside_the_system() -> None:
     for name, where in files.LINKS.items():
         assert where.startswith("/run") or (PurePosixPath(name).parent / where).parts[0] == "usr"
 
 
 @pytest.mark.parametrize("name", [name for name, (mode, _) in files.FILES.items() if mode & 0o111])
-def test_programs_are_shell_that_the_shell_reads(name: str, tmp_path: Path) -> None:
+def test_programs_are_valid_shell(name: str, tmp_path: Path) -> None:
     text = files.FILES[name][1]
     assert text.startswith("#!/bin/sh\n")
     (tmp_path / "program").write_text(text)
     subprocess.run(["sh", "-n", tmp_path / "program"], check=True)
 
 
-def test_the_board_starts_what_the_command_names() -> None:
+def test_command_exists_in_the_system() -> None:
     (command,) = files.COMMAND
     mode, text = files.FILES[command.lstrip("/")]
     assert mode == 0o755 and text.splitlines()[-1].startswith("exec /usr/sbin/sshd -D")
@@ -66,7 +66,7 @@ def test_the_board_starts_what_the_command_names() -> None:
     assert f"HostKey {files.HOST_KEY}\n" in files.FILES["etc/ssh/sshd_config"][1]
 
 
-def test_sshd_lets_keys_in_alone() -> None:
+def test_sshd_accepts_keys_only() -> None:
     options = dict(line.split(maxsplit=1) for line in files.FILES["etc/ssh/sshd_config"][1].splitlines())
     for option in ("PasswordAuthentication", "KbdInteractiveAuthentication", "PermitRootLogin", "UsePAM"):
         assert options[option] == "no", option

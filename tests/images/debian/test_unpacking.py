@@ -42,7 +42,7 @@ def names(log: Path) -> list[str]:
         return archive.getnames()
 
 
-def test_the_packages_come_as_a_tar_from_the_mirror_that_is_set(tool: Path, tmp_path: Path) -> None:
+def test_packages_come_from_the_configured_mirror(tool: Path, tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "system.tar", "w") as archive:
         archive.addfile(tarfile.TarInfo("etc"))
     tool.write_text(
@@ -50,14 +50,16 @@ def test_the_packages_come_as_a_tar_from_the_mirror_that_is_set(tool: Path, tmp_
         "head -c 300000 /dev/zero; echo a warning >&2\n"  # padding, more than a pipe holds
     )
     assert names(tmp_path / "log") == ["etc"]
-    asked = (tmp_path / "asked").read_text().splitlines()
-    assert {"--architectures=arm64", "--include=dash,sed", "--variant=extract", "--format=tar"} <= set(asked)
-    assert asked[-4:] == ["bookworm", "-", f"deb {MIRROR} bookworm main", str(CHANGED)]
-    assert not any("CAInfo" in word for word in asked)
+    arguments = (tmp_path / "asked").read_text().splitlines()
+    assert {"--architectures=arm64", "--include=dash,sed", "--variant=extract", "--format=tar"} <= set(
+        arguments
+    )
+    assert arguments[-4:] == ["bookworm", "-", f"deb {MIRROR} bookworm main", str(CHANGED)]
+    assert not any("CAInfo" in word for word in arguments)
     assert (tmp_path / "log").read_text() == "a warning\n"
 
 
-def test_a_sites_authorities_are_handed_on(
+def test_passes_the_sites_authorities_to_mmdebstrap(
     tool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "authorities").mkdir()
@@ -80,26 +82,26 @@ def test_a_sites_authorities_are_handed_on(
         ("", "it said nothing"),
     ],
 )
-def test_what_is_no_tar_is_told_with_its_own_words(
+def test_reports_mmdebstraps_complaint_if_there_is_no_tar(
     tool: Path, tmp_path: Path, content: bytes, errors: str, says: str
 ) -> None:
     (tmp_path / "content").write_bytes(content)
     words = " ".join(f"'{line}'" for line in errors.split("; ") if line)
-    said = f"printf '%s\\n' {words} >&2; " if words else ""
-    tool.write_text(f"#!/bin/sh\n{said}cat {tmp_path}/content; exit 25\n")
+    print_words = f"printf '%s\\n' {words} >&2; " if words else ""
+    tool.write_text(f"#!/bin/sh\n{print_words}cat {tmp_path}/content; exit 25\n")
     with pytest.raises(ToolchainError, match=f"cannot unpack Debian bookworm for arm64: {says}") as caught:
         names(tmp_path / "log")
     assert MIRROR in caught.value.hint
 
 
-def test_a_whole_tar_of_a_program_that_failed_is_not_taken(tool: Path, tmp_path: Path) -> None:
+def test_refuses_a_complete_tar_of_a_failed_program(tool: Path, tmp_path: Path) -> None:
     tarfile.open(tmp_path / "system.tar", "w").close()
     tool.write_text(f"#!/bin/sh\ncat {tmp_path}/system.tar; exit 1\n")
     with pytest.raises(ToolchainError, match="it said nothing"):
         names(tmp_path / "log")
 
 
-def test_a_machine_without_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_mmdebstrap_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("TOOLCHAIN_DEBIAN_MIRROR", MIRROR)
     configuration.cache_clear()
@@ -113,7 +115,7 @@ def waiting(tool: Path, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_says_nothing_is_ended_at_its_deadline(
+def test_silent_mmdebstrap_is_killed_at_its_deadline(
     tool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting(tool, tmp_path)
@@ -124,7 +126,7 @@ def test_one_that_says_nothing_is_ended_at_its_deadline(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("then", ["exec yes", "exec sleep 600"])
-def test_one_whose_output_is_no_tar_is_not_waited_for(
+def test_invalid_output_ends_mmdebstrap_at_once(
     tool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     tool.write_text(f"#!/bin/sh\necho E: disk full >&2; head -c 99999 /dev/zero | tr '\\0' x; {then}\n")
@@ -134,7 +136,7 @@ def test_one_whose_output_is_no_tar_is_not_waited_for(
         names(tmp_path / "log")
 
 
-def test_whatever_goes_wrong_around_it_ends_it(tool: Path, tmp_path: Path) -> None:
+def test_an_exception_ends_mmdebstrap(tool: Path, tmp_path: Path) -> None:
     waiting(tool, tmp_path)
     with pytest.raises(ZeroDivisionError), unpack("bookworm", "arm64", [], tmp_path / "log"):
         until((tmp_path / "pid").is_file)
@@ -144,7 +146,7 @@ def test_whatever_goes_wrong_around_it_ends_it(tool: Path, tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_command_ends_it(tool: Path, tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interruption_ends_mmdebstrap(tool: Path, tmp_path: Path, number: signal.Signals) -> None:
     waiting(tool, tmp_path)
     code = (
         "import signal, sys; from pathlib import Path\n"

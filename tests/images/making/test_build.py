@@ -21,8 +21,8 @@ from tests.unique import UNIQUE
 from tests.waiting import until
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.images import contents
 from toolchain.images.catalogue import image_named
-from toolchain.images.contents import sources
 from toolchain.images.debian.unpacking import debian_mirror
 from toolchain.images.engine import Engine, connect
 from toolchain.images.listing import ImageState, state_of
@@ -51,50 +51,48 @@ def test_size_and_state(built: Built, engine: Engine, name: str) -> None:
     assert STAGE_LABEL not in (engine.image_labels(image.tag) or {})
 
 
-def test_what_is_current_is_left_alone(built: Built, engine: Engine) -> None:
+def test_current_images_are_not_rebuilt(built: Built, engine: Engine) -> None:
     before = built("aarch64")
-    said: list[str] = []
-    after = build_images(engine, ["aarch64"], progress=said.append)
+    lines: list[str] = []
+    after = build_images(engine, ["aarch64"], progress=lines.append)
     assert [b.made for b in after] == [False, False]
     assert after[-1].state == before
-    assert said == ["base: current", "aarch64: current"]
+    assert lines == ["base: current", "aarch64: current"]
 
 
-def test_a_change_makes_an_image_and_what_stands_on_it_stale(
-    built: Built, engine: Engine, tables: Path
-) -> None:
+def test_a_change_makes_an_image_and_those_on_it_stale(built: Built, engine: Engine, tables: Path) -> None:
     built("aarch64")
     assert not state_of(engine, image_named("aarch64")).stale
     with (tables / "aarch64" / "Dockerfile").open("a") as file:
         file.write("# changed\n")
     assert not state_of(engine, image_named("base")).stale
     assert state_of(engine, image_named("aarch64")).word == "out of date"
-    assert [wanted for _, _, wanted in to_build(engine, ["aarch64"])] == [False, True]
+    assert [needed for _, _, needed in to_build(engine, ["aarch64"])] == [False, True]
     with (tables / "base" / "slim-venv.sh").open("a") as file:
         file.write("# changed\n")
-    assert [wanted for _, _, wanted in to_build(engine, ["aarch64"])] == [True, True]
+    assert [needed for _, _, needed in to_build(engine, ["aarch64"])] == [True, True]
 
 
-def test_a_failing_step_is_told_with_its_last_lines(built: Built, engine: Engine, tables: Path) -> None:
+def test_failing_step_is_reported_with_its_last_lines(built: Built, engine: Engine, tables: Path) -> None:
     before = built("armhf")
     (tables / "armhf" / "Dockerfile").write_text(
         "ARG FOUNDATION\nFROM ${FOUNDATION}\nRUN echo long ago\n"
         f"RUN for i in $(seq 30); do echo line $i; done; echo why it fails {UNIQUE} >&2; exit 7\n"
     )
-    said: list[str] = []
+    lines: list[str] = []
     with pytest.raises(ToolchainError) as raised:
-        build_images(engine, ["armhf"], progress=said.append)
+        build_images(engine, ["armhf"], progress=lines.append)
     text = raised.value.message
     assert "image armhf: step 4/" in text and "RUN for i in" in text and "returned a non-zero code: 7" in text
     assert "line 30" in text and "why it fails" in text  # which of two streams comes last is chance
     assert "line 1\n" not in text and "long ago" not in text
     assert raised.value.hint.endswith(f"{tables}/armhf/Dockerfile")
-    assert any(line.startswith("armhf: step 3/") for line in said)
+    assert any(line.startswith("armhf: step 3/") for line in lines)
     assert engine.api.inspect_image(before.tag)["Id"] == before.id  # the one from before stays
     assert not containers_of(engine, f"why it fails {UNIQUE}")
 
 
-def test_a_dockerfile_that_is_none_is_told(built: Built, engine: Engine, tables: Path) -> None:
+def test_invalid_dockerfile_is_reported(built: Built, engine: Engine, tables: Path) -> None:
     built("base")
     (tables / "armhf" / "Dockerfile").write_text("FORM debian\n")
     with pytest.raises(ToolchainError, match=r"cannot build the image armhf:.*FORM"):
@@ -113,7 +111,7 @@ def test_build_arguments(built: Built, engine: Engine, tables: Path, tmp_path: P
     with pytest.raises(UsageError, match=r"TOY_ARCHIVE=/no/such: no such file"):
         build_images(engine, ["armhf"], build_args={"TOY_ARCHIVE": "/no/such"}, progress=print)
     with pytest.raises(UsageError, match="none of armhf takes it"):
-        to_build(engine, ["armhf"], given={"OTHER": "1"})
+        to_build(engine, ["armhf"], build_args={"OTHER": "1"})
     (tmp_path / "toy.zip").write_text("the file's content")
     arguments = {"TOY_ARCHIVE": str(tmp_path / "toy.zip"), "WORD": "hello"}
     with pytest.raises(ToolchainError, match="hello the file's content"):
@@ -127,7 +125,7 @@ def authority(tmp_path: Path) -> str:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
-    made = (
+    certificate = (
         x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
         .not_valid_before(now)
         .not_valid_after(now + timedelta(days=1))
@@ -135,7 +133,7 @@ def authority(tmp_path: Path) -> str:
         .sign(key, hashes.SHA256())
     )
     (tmp_path / "authorities").mkdir()
-    (tmp_path / "authorities" / "site.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (tmp_path / "authorities" / "site.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     return name
 
 
@@ -143,13 +141,13 @@ def authority(tmp_path: Path) -> str:
 def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of this package that images get from now on."""
     folder = tmp_path / "toolchain"
-    shutil.copytree(Path(sources.__file__).parents[2], folder, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(sources, "_PACKAGE", folder)
+    shutil.copytree(Path(contents.__file__).parents[1], folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(contents, "_PACKAGE", folder)
     return folder
 
 
 @pytest.mark.usefixtures("authority")
-def test_a_change_of_code_copies_code_alone_and_a_site_leaves_no_trace(
+def test_code_changes_reuse_layers_and_authorities_leave_no_trace(
     built: Built, engine: Engine, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layers = engine.api.inspect_image(built("base").tag)["RootFS"]["Layers"]
@@ -177,14 +175,14 @@ def test_a_change_of_code_copies_code_alone_and_a_site_leaves_no_trace(
 
 def found_in(chunks: Iterator[bytes], markers: list[bytes]) -> set[bytes]:
     """Return which of them are somewhere in an exported image: its layers, configuration and history."""
-    found: set[bytes] = set()
+    present: set[bytes] = set()
     rest = b""
     longest = max(map(len, markers))
     for chunk in chunks:
         text = rest + chunk
-        found |= {marker for marker in markers if marker in text}
+        present |= {marker for marker in markers if marker in text}
         rest = text[-longest:]
-    return found
+    return present
 
 
 def test_an_interrupted_build_leaves_no_container(built: Built, tables: Path, engine: Engine) -> None:
@@ -195,8 +193,8 @@ def test_an_interrupted_build_leaves_no_container(built: Built, tables: Path, en
     ran: list[str] = []
 
     def interrupt() -> None:
-        with connect() as own, suppress(AssertionError):
-            until(lambda: containers_of(own, UNIQUE), 300)
+        with connect() as second_engine, suppress(AssertionError):
+            until(lambda: containers_of(second_engine, UNIQUE), 300)
             ran.append("its step")
         os.kill(os.getpid(), signal.SIGINT)
 

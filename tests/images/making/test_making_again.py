@@ -12,8 +12,7 @@ import pytest
 from toolchain.configuration.settings import cache_dir
 from toolchain.errors import UsageError
 from toolchain.images.catalogue import image_named
-from toolchain.images.contents.context import write_context
-from toolchain.images.contents.sources import FOUNDATION_LABEL, foundation_name, sources_digest
+from toolchain.images.contents import FOUNDATION_LABEL, foundation_name, sources_digest, write_context
 from toolchain.images.engine import ARGUMENTS_LABEL, SOURCES_LABEL, Engine
 from toolchain.images.making import build
 from toolchain.images.making.build import to_build
@@ -50,9 +49,9 @@ class Daemon:
 
 @pytest.fixture
 def daemon() -> Daemon:
-    made = Daemon()
-    made.add("base")
-    return made
+    fake = Daemon()
+    fake.add("base")
+    return fake
 
 
 @pytest.fixture
@@ -63,16 +62,16 @@ def without_debian(monkeypatch: pytest.MonkeyPatch) -> None:
     (cache_dir() / build.FOLDER).mkdir(parents=True, exist_ok=True)
 
 
-def labels(daemon: Daemon, given: Mapping[str, str]) -> Mapping[str, str]:
+def labels(daemon: Daemon, arguments: Mapping[str, str]) -> Mapping[str, str]:
     """Make the image `android`; return its labels."""
     image = image_named("android")
-    build._build(Engine(daemon, "unix:///none"), image, given, False, lambda _: None)
+    build._build(Engine(daemon, "unix:///none"), image, arguments, False, lambda _: None)
     return daemon.labels[image.tag]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_debian")
-def test_an_edit_while_an_image_is_made_makes_it_out_of_date(
+def test_edit_during_a_build_makes_the_image_stale(
     daemon: Daemon, tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = sources_digest(image_named("android"))
@@ -88,32 +87,32 @@ def test_an_edit_while_an_image_is_made_makes_it_out_of_date(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_debian")
-def test_an_image_names_its_arguments_and_not_what_they_were(daemon: Daemon, tmp_path: Path) -> None:
+def test_label_names_arguments_without_their_values(daemon: Daemon, tmp_path: Path) -> None:
     (tmp_path / "secret.zip").touch()
-    found = labels(daemon, {DIGEST: "a b", ARCHIVE: str(tmp_path / "secret.zip")})
-    assert found[ARGUMENTS_LABEL] == f"{ARCHIVE} {DIGEST}"
-    assert "secret" not in str(found) and "a b" not in found.values()
+    image_labels = labels(daemon, {DIGEST: "a b", ARCHIVE: str(tmp_path / "secret.zip")})
+    assert image_labels[ARGUMENTS_LABEL] == f"{ARCHIVE} {DIGEST}"
+    assert "secret" not in str(image_labels) and "a b" not in image_labels.values()
     assert labels(daemon, {ARCHIVE: ""})[ARGUMENTS_LABEL] == ""
 
 
 @pytest.mark.slow
-def test_an_argument_is_not_lost_when_an_image_is_made_again(daemon: Daemon, tmp_path: Path) -> None:
+def test_refuses_a_rebuild_that_drops_arguments(daemon: Daemon, tmp_path: Path) -> None:
     engine = Engine(daemon, "unix:///none")
     daemon.add("android", **{ARGUMENTS_LABEL: f"{ARCHIVE} {DIGEST} GONE"})
-    assert [wanted for *_, wanted in to_build(engine, ["android"])] == [False, False]
+    assert [needed for *_, needed in to_build(engine, ["android"])] == [False, False]
     (tmp_path / "ndk.zip").touch()
-    whole = {ARCHIVE: str(tmp_path / "ndk.zip"), DIGEST: "1"}
+    complete = {ARCHIVE: str(tmp_path / "ndk.zip"), DIGEST: "1"}
     refusals: list[tuple[dict[str, str], bool, str]] = [
         ({}, True, f"{ARCHIVE}, {DIGEST}"),
-        ({ARCHIVE: whole[ARCHIVE]}, False, DIGEST),
+        ({ARCHIVE: complete[ARCHIVE]}, False, DIGEST),
     ]
-    for given, again, lost in refusals:
+    for arguments, again, lost in refusals:
         with pytest.raises(UsageError, match=f"android was made with {lost}, and would be") as refused:
-            to_build(engine, ["android"], given=given, no_cache=again)
-        wanted = " ".join(f"--build-arg {key}=…" for key in lost.split(", "))
-        assert refused.value.hint.startswith(f"`toolchain image build android {wanted}`; an empty value")
+            to_build(engine, ["android"], build_args=arguments, no_cache=again)
+        needed = " ".join(f"--build-arg {key}=…" for key in lost.split(", "))
+        assert refused.value.hint.startswith(f"`toolchain image build android {needed}`; an empty value")
     daemon.add("android", **{ARGUMENTS_LABEL: f"{ARCHIVE} {DIGEST}", SOURCES_LABEL: "older"})
     with pytest.raises(UsageError, match=f"made with {ARCHIVE}"):
         to_build(engine)
-    for given in (whole, dict.fromkeys(whole, "")):
-        assert to_build(engine, ["android"], given=given)[-1][-1]
+    for arguments in (complete, dict.fromkeys(complete, "")):
+        assert to_build(engine, ["android"], build_args=arguments)[-1][-1]

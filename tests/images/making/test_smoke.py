@@ -45,7 +45,7 @@ def script(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     assert list((cache_dir() / "images").iterdir()) == []
 
 
-def test_a_test_has_a_folder_of_its_own_the_cache_and_no_network(engine: Engine, script: Path) -> None:
+def test_smoke_test_gets_a_folder_the_cache_and_no_network(engine: Engine, script: Path) -> None:
     script.write_text(
         'set -eu; cat "${0%/*}/../smoke/shared.txt"; echo made > file; cat file\n'
         'echo kept > "$TOOLCHAIN_CACHE_DIR/result"; ls /sys/class/net; echo "$TOOLCHAIN_ENGINE"; id -u\n'
@@ -60,7 +60,7 @@ def test_a_test_has_a_folder_of_its_own_the_cache_and_no_network(engine: Engine,
     assert (cache_dir() / "result").read_text() == "kept\n"
 
 
-def test_a_test_that_fails_says_so(engine: Engine, script: Path) -> None:
+def test_failing_smoke_test(engine: Engine, script: Path) -> None:
     script.write_text("echo broken >&2; exit 5\n")
     out = io.BytesIO()
     tested = smoke_test(engine, IMAGE, out)
@@ -69,18 +69,18 @@ def test_a_test_that_fails_says_so(engine: Engine, script: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_hangs_is_ended(engine: Engine, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_smoke_test_is_ended(engine: Engine, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smoke, "SECONDS", 1)
     script.write_text("sleep 600\n")
     assert str(smoke_test(engine, IMAGE, io.BytesIO())) == "did not end within 1 s"
 
 
-def test_an_image_that_is_not_here_is_told(engine: Engine) -> None:
+def test_smoke_test_of_a_missing_image(engine: Engine) -> None:
     with pytest.raises(MissingError, match=r"is not here \(toolchain image build"):
         smoke_test(engine, IMAGE, io.BytesIO())
 
 
-def test_a_daemon_elsewhere_is_refused(engine: Engine) -> None:
+def test_smoke_test_refuses_a_remote_daemon(engine: Engine) -> None:
     with pytest.raises(UsageError, match="DOCKER_HOST=tcp://elsewhere"):
         smoke_test(Engine(engine.api, "tcp://elsewhere:2375"), IMAGE, io.BytesIO())
 
@@ -88,7 +88,7 @@ def test_a_daemon_elsewhere_is_refused(engine: Engine) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # where nothing is cached, images are made and edge-rt is compiled
 @pytest.mark.parametrize("name", ["base", "aarch64", "armhf", "vta-sim", "board-arm64", "board-armhf"])
-def test_the_images_do_their_jobs(engine: Engine, name: str) -> None:
+def test_all_images_pass_their_smoke_test(engine: Engine, name: str) -> None:
     build_images(engine, [name], progress=print)
     out = io.BytesIO()
     tested = smoke_test(engine, image_named(name), out)
@@ -96,7 +96,7 @@ def test_the_images_do_their_jobs(engine: Engine, name: str) -> None:
     assert out.getvalue().startswith(b"ok: ")
 
 
-def test_ctrl_c_ends_a_test(engine: Engine, script: Path, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_smoke_test(engine: Engine, script: Path, tmp_path: Path) -> None:
     script.write_text("echo begun; exec sleep 600\n")
     code = (
         "import sys; from pathlib import Path\n"
@@ -115,12 +115,12 @@ def test_ctrl_c_ends_a_test(engine: Engine, script: Path, tmp_path: Path) -> Non
         owner.send_signal(signal.SIGINT)
         owner.communicate(timeout=PATIENCE_S)
         assert owner.returncode == -signal.SIGINT and time.monotonic() - began < PATIENCE_S
-    found = engine.api.containers(all=True, filters={"ancestor": IMAGE.tag})
-    assert found == []
+    containers = engine.api.containers(all=True, filters={"ancestor": IMAGE.tag})
+    assert containers == []
 
 
 @pytest.mark.usefixtures("script")
-def test_a_cache_that_cannot_be_written_is_told(engine: Engine) -> None:
+def test_unwritable_cache_is_reported(engine: Engine) -> None:
     folder = cache_dir() / "images"
     folder.touch()
     with pytest.raises(ToolchainError, match=r"cannot write .*images"):

@@ -9,8 +9,8 @@ import pytest
 
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.images import contents
 from toolchain.images.catalogue import image_named
-from toolchain.images.contents import lockfile
 from toolchain.images.making import wheels
 
 BASE = image_named("base")
@@ -20,8 +20,8 @@ def names(lock: str) -> set[str]:
     return set(re.findall(r"^([a-z0-9._-]+)==", lock, re.MULTILINE))
 
 
-def test_images_have_what_runs_and_nothing_that_tests() -> None:
-    lock = lockfile.runtime_lock()
+def test_lock_of_images_has_runtime_requirements_only() -> None:
+    lock = contents.runtime_lock()
     assert {"apache-tvm", "ziglang", "numpy", "click", "pydantic-core", "urllib3", "pycparser"} <= names(lock)
     assert not names(lock) & {"pytest", "mypy", "ruff", "hatchling", "hypothesis", "colorama", "pywin32"}
     assert lock.count("\nnumpy==") == 1 and "python_full_version" not in lock
@@ -29,20 +29,18 @@ def test_images_have_what_runs_and_nothing_that_tests() -> None:
         assert "--hash=sha256:" in entry, entry
 
 
-def test_a_lock_without_a_requirement_is_told(tables: Path) -> None:
+def test_requirement_missing_from_the_lock_is_reported(tables: Path) -> None:
     lock = tables.parent / "requirements.lock"
     lock.write_text(re.sub(r"^ziglang==", "zagling==", lock.read_text(), flags=re.MULTILINE))
     with pytest.raises(UsageError, match=r"does not lock ziglang"):
-        lockfile.runtime_lock()
+        contents.runtime_lock()
 
 
 @pytest.mark.slow
-def test_a_wheel_that_is_not_the_locked_one_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refuses_a_wheel_with_another_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(tmp_path))
     configuration.cache_clear()
-    lock = next(e for e in re.split(r"\n(?=[a-z])", lockfile.runtime_lock()) if e.startswith("idna=="))
+    lock = next(e for e in re.split(r"\n(?=[a-z])", contents.runtime_lock()) if e.startswith("idna=="))
     monkeypatch.setattr(wheels, "lock_of", lambda _: re.sub(r"sha256:\w{8}", "sha256:00000000", lock))
     with pytest.raises(ToolchainError, match=r"wheels of the image base:(.|\n)*[Hh]ash"):
         wheels.ensure_wheels(BASE, print)

@@ -20,7 +20,7 @@ def archive_of(folder: Path, architecture: str = "arm64") -> Path:
     return folder / "image"
 
 
-def test_the_archive_names_its_layer_by_content_and_its_architecture(tmp_path: Path) -> None:
+def test_archive_names_layer_digest_and_architecture(tmp_path: Path) -> None:
     image = archive_of(tmp_path / "a")
     with tarfile.open(image) as archive:
         entry = json.load(archive.extractfile("manifest.json"))[0]

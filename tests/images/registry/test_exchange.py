@@ -50,16 +50,16 @@ def load(engine: Engine, tmp_path: Path) -> Iterator[Callable[..., str]]:
         return str(engine.api.inspect_image(tag)["Id"])
 
     yield put
-    for found in engine.api.images(filters={"label": f"{IMAGE_LABEL}={IMAGE.name}"}):
-        engine.api.remove_image(found["Id"], force=True)
+    for image in engine.api.images(filters={"label": f"{IMAGE_LABEL}={IMAGE.name}"}):
+        engine.api.remove_image(image["Id"], force=True)
 
 
 def names(engine: Engine) -> set[str]:
-    found = engine.api.images(filters={"label": f"{IMAGE_LABEL}={IMAGE.name}"})
-    return {name for image in found for name in image["RepoTags"] or ()}
+    images = engine.api.images(filters={"label": f"{IMAGE_LABEL}={IMAGE.name}"})
+    return {name for image in images for name in image["RepoTags"] or ()}
 
 
-def test_what_was_pushed_is_pulled_with_its_labels(
+def test_pushed_image_is_pulled_with_its_labels(
     engine: Engine, load: Callable[..., str], registry: str
 ) -> None:
     first = load("one")
@@ -71,8 +71,8 @@ def test_what_was_pushed_is_pulled_with_its_labels(
 
     second = load("two")
     assert second != first
-    got = pull(engine, IMAGE, f"{registry}/team", print)
-    assert got == sent
+    pulled = pull(engine, IMAGE, f"{registry}/team", print)
+    assert pulled == sent
     assert (engine.image_labels(IMAGE.tag) or {})[SOURCES_LABEL] == "one"
     assert names(engine) == {IMAGE.tag}
     with pytest.raises(docker.errors.ImageNotFound):  # what was here before is gone
@@ -87,7 +87,7 @@ def test_what_was_pushed_is_pulled_with_its_labels(
         ({}, "arm64", r"is for arm64 machines, not for amd64: not taken"),
     ],
 )
-def test_what_is_another_image_is_not_taken(
+def test_refuses_to_pull_another_image(
     engine: Engine,
     load: Callable[..., str],
     registry: str,
@@ -100,17 +100,15 @@ def test_what_is_another_image_is_not_taken(
     for _ in engine.api.push(remote, stream=True):
         pass
     engine.api.remove_image(remote)
-    mine = load("mine")
+    image_id = load("mine")
     with pytest.raises(ToolchainError, match=says):
         pull(engine, IMAGE, f"{registry}/other", print)
-    assert engine.api.inspect_image(IMAGE.tag)["Id"] == mine
+    assert engine.api.inspect_image(IMAGE.tag)["Id"] == image_id
     with pytest.raises(docker.errors.ImageNotFound):
         engine.api.inspect_image(wrong)
 
 
-def test_a_foreign_image_is_not_taken_and_keeps_its_name(
-    engine: Engine, registry: str, tmp_path: Path
-) -> None:
+def test_refuses_to_pull_a_foreign_image(engine: Engine, registry: str, tmp_path: Path) -> None:
     remote = f"{registry}/foreign/edge-toolchain/{IMAGE.name}:latest"
     tarfile.open(tmp_path / "layer", "w").close()
     write_archive(tmp_path / "image", tmp_path / "layer", remote, "amd64", ["/theirs"], {})
@@ -126,26 +124,26 @@ def test_a_foreign_image_is_not_taken_and_keeps_its_name(
         engine.api.remove_image(remote)
 
 
-def test_a_board_for_another_machine_is_taken(
+def test_pulls_a_system_image_of_another_architecture(
     engine: Engine, load: Callable[..., str], registry: str
 ) -> None:
-    made = load("board", "arm64")
+    image_id = load("board", "arm64")
     push(engine, SYSTEM, registry, print)
-    assert pull(engine, SYSTEM, registry, print).id == made
+    assert pull(engine, SYSTEM, registry, print).id == image_id
 
 
-def test_a_registry_without_the_image_is_told(engine: Engine, registry: str) -> None:
+def test_image_missing_from_the_registry_is_reported(engine: Engine, registry: str) -> None:
     with pytest.raises(ToolchainError, match=rf"cannot pull {IMAGE.name}: .*manifest unknown") as raised:
         pull(engine, IMAGE, f"{registry}/nothing", print)
     assert raised.value.hint.endswith(f"toolchain image push {IMAGE.name} --registry {registry}/nothing`")
 
 
-def test_an_image_that_is_not_here_cannot_be_pushed(engine: Engine, registry: str) -> None:
+def test_refuses_to_push_a_missing_image(engine: Engine, registry: str) -> None:
     with pytest.raises(MissingError, match=rf"{IMAGE.name} is not here \(toolchain image build"):
         push(engine, IMAGE, registry, print)
 
 
-def test_what_only_has_our_name_is_not_pushed(
+def test_refuses_to_push_a_foreign_image_with_our_tag(
     engine: Engine, load: Callable[..., str], registry: str
 ) -> None:
     load("", **{IMAGE_LABEL: "other"})
@@ -157,7 +155,7 @@ def test_what_only_has_our_name_is_not_pushed(
 
 
 @pytest.mark.parametrize("act", [push, pull])
-def test_nobody_listening_is_told(
+def test_unreachable_registry_is_reported(
     engine: Engine, load: Callable[..., str], act: Callable[..., object]
 ) -> None:
     load()
@@ -167,7 +165,7 @@ def test_nobody_listening_is_told(
 
 
 @pytest.mark.parametrize("act", [push, pull])
-def test_plain_http_is_taken_from_loopback_alone(
+def test_plain_http_works_on_loopback_only(
     engine: Engine, load: Callable[..., str], act: Callable[..., object], registry: str
 ) -> None:
     load()
@@ -178,9 +176,7 @@ def test_plain_http_is_taken_from_loopback_alone(
     assert "insecure-registries" in raised.value.hint
 
 
-def test_a_certificate_that_nobody_vouches_for_is_told(
-    engine: Engine, load: Callable[..., str], tmp_path: Path
-) -> None:
+def test_untrusted_certificate_is_reported(engine: Engine, load: Callable[..., str], tmp_path: Path) -> None:
     load()
     request = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=test")
     names = ("-addext", "subjectAltName=IP:0.0.0.0", "-keyout", tmp_path / "key", "-out", tmp_path / "crt")
@@ -202,7 +198,7 @@ def silent() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("act", [push, pull])
-def test_a_registry_that_says_nothing_is_given_up(
+def test_silent_registry_times_out(
     engine: Engine,
     load: Callable[..., str],
     act: Callable[..., object],
@@ -218,7 +214,9 @@ def test_a_registry_that_says_nothing_is_given_up(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("act", ["push", "pull"])
-def test_ctrl_c_leaves_nothing(engine: Engine, load: Callable[..., str], act: str, silent: str) -> None:
+def test_ctrl_c_during_a_pull_leaves_nothing(
+    engine: Engine, load: Callable[..., str], act: str, silent: str
+) -> None:
     load()
     code = (
         "from toolchain.images.catalogue import Image\n"
@@ -237,7 +235,7 @@ def test_ctrl_c_leaves_nothing(engine: Engine, load: Callable[..., str], act: st
     assert child.returncode == -signal.SIGINT and names(engine) == {IMAGE.tag}
 
 
-def test_credentials_are_those_of_docker(
+def test_uses_dockers_credentials(
     load: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load()
@@ -266,7 +264,7 @@ def test_credentials_are_those_of_docker(
             assert push(engine, IMAGE, host, print) == pull(engine, IMAGE, host, print)
 
 
-def test_a_broken_credential_helper_is_told(
+def test_broken_credential_helper_is_reported(
     load: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: str
 ) -> None:
     load()
@@ -288,7 +286,7 @@ def test_a_broken_credential_helper_is_told(
         "a.b/c/",
     ],
 )
-def test_a_registry_is_a_host_with_a_prefix(good: str) -> None:
+def test_accepts_hosts_with_a_prefix(good: str) -> None:
     assert checked_registry(good) == good.rstrip("/")
 
 
@@ -307,17 +305,15 @@ def test_a_registry_is_a_host_with_a_prefix(good: str) -> None:
         "-a b",
     ],
 )
-def test_what_is_no_registry_is_refused(bad: str) -> None:
+def test_refuses_text_that_is_not_a_registry(bad: str) -> None:
     with pytest.raises(UsageError, match="HOST"):
         checked_registry(bad)
 
 
-def test_names_of_the_registry_that_were_here_stay(
-    engine: Engine, load: Callable[..., str], registry: str
-) -> None:
-    made = load()
+def test_existing_registry_tags_are_restored(engine: Engine, load: Callable[..., str], registry: str) -> None:
+    image_id = load()
     remote = f"{registry}/edge-toolchain/{IMAGE.name}"
-    engine.api.tag(made, remote, "latest")
+    engine.api.tag(image_id, remote, "latest")
     push(engine, IMAGE, registry, print)
     pull(engine, IMAGE, registry, print)
     assert names(engine) == {IMAGE.tag, f"{remote}:latest"}

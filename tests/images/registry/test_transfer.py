@@ -18,15 +18,15 @@ Event = dict[str, Any]
 
 
 def heard(events: list[Event]) -> tuple[list[Event], list[str]]:
-    said: list[str] = []
-    return list(listen(lambda: events, "base", said.append)), said
+    lines: list[str] = []
+    return list(listen(lambda: events, "base", lines.append)), lines
 
 
 def moving(layer: str, done: int, total: int, status: str = "Pushing") -> Event:
     return {"status": status, "id": layer, "progressDetail": {"current": done << 20, "total": total << 20}}
 
 
-def test_every_event_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yields_every_event(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "_BETWEEN_SECONDS", 0)
     events: list[Event] = [
         {"status": "Preparing", "id": "a"},
@@ -37,29 +37,29 @@ def test_every_event_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
         {"status": "Pushed", "progressDetail": {}, "id": "a"},
         {"progressDetail": None, "aux": {"Digest": "sha256:0"}},
     ]
-    passed, said = heard(events)
+    passed, lines = heard(events)
     assert passed == events
-    assert said == ["base: pushing 1 of 10 MiB", "base: pushing 3 of 30 MiB", "base: pushing 12 of 30 MiB"]
+    assert lines == ["base: pushing 1 of 10 MiB", "base: pushing 3 of 30 MiB", "base: pushing 12 of 30 MiB"]
 
 
-def test_what_is_loaded_and_what_is_unpacked_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_distinguishes_download_and_extraction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "_BETWEEN_SECONDS", 0)
-    _, said = heard([moving("a", 5, 5, "Downloading"), moving("a", 1, 5, "Extracting")])
-    assert said == ["base: downloading 5 of 5 MiB", "base: extracting 1 of 5 MiB"]
+    _, lines = heard([moving("a", 5, 5, "Downloading"), moving("a", 1, 5, "Extracting")])
+    assert lines == ["base: downloading 5 of 5 MiB", "base: extracting 1 of 5 MiB"]
 
 
-def test_more_than_all_is_never_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_never_exceeds_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
     """The daemon counts what it compresses otherwise than what it announced."""
     monkeypatch.setattr(transfer, "_BETWEEN_SECONDS", 0)
     assert heard([moving("a", 12, 10)])[1] == ["base: pushing 10 of 10 MiB"]
 
 
-def test_progress_is_told_every_few_seconds_not_for_each_event(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "_BETWEEN_SECONDS", 3600)
     assert heard([moving("a", done, 1000) for done in range(1000)])[1] == []
 
 
-def test_an_error_among_the_events_ends_it() -> None:
+def test_error_event_raises() -> None:
     events = [moving("a", 1, 10), {"error": "denied: no", "errorDetail": {}}, moving("a", 2, 10)]
     passed = []
     with pytest.raises(ToolchainError, match="denied: no"):
@@ -68,7 +68,7 @@ def test_an_error_among_the_events_ends_it() -> None:
     assert passed == events[:1]
 
 
-def test_what_the_sdk_throws_arrives_here() -> None:
+def test_exceptions_of_the_sdk_are_raised_here() -> None:
     def broken() -> Iterator[Event]:
         yield moving("a", 1, 2)
         raise requests.exceptions.ConnectionError("gone")
@@ -79,23 +79,23 @@ def test_what_the_sdk_throws_arrives_here() -> None:
         list(listen(lambda: [{"status": 1 // 0}], "base", print))
 
 
-def test_a_daemon_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_daemon_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
 
     def silent() -> Iterator[Event]:
         yield moving("a", 1, 2)
         release.wait(60)
 
-    found = listen(silent, "base", print)
-    assert next(found) == moving("a", 1, 2)
+    events = listen(silent, "base", print)
+    assert next(events) == moving("a", 1, 2)
     monkeypatch.setattr(transfer, "_SILENCE_SECONDS", 0.1)  # now: the first one may take longer
     with pytest.raises(ToolchainError, match=r"Docker has reported nothing for 0\.1 s"):
-        next(found)
+        next(events)
     release.set()
 
 
 @pytest.mark.parametrize(
-    ("said", "hint"),
+    ("complaint", "hint"),
     [
         ("Get https://h/v2/: http: server gave HTTP response to HTTPS client", "insecure-registries"),
         ("tls: x509: certificate signed by unknown authority", "/etc/docker/certs.d/box:5000/ca.crt"),
@@ -109,33 +109,33 @@ def test_a_daemon_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch)
         ("something else entirely", ""),
     ],
 )
-def test_each_complaint_has_its_hint(said: str, hint: str) -> None:
-    errors: list[Exception] = [ToolchainError(said), docker.errors.DockerException(said)]
-    errors.append(docker.errors.APIError("500 Server Error", explanation=said))
+def test_known_errors_get_a_hint(complaint: str, hint: str) -> None:
+    errors: list[Exception] = [ToolchainError(complaint), docker.errors.DockerException(complaint)]
+    errors.append(docker.errors.APIError("500 Server Error", explanation=complaint))
     for error in errors:
         with (
             pytest.raises(ToolchainError) as caught,
             explained("pull base", "box:5000/team", "push it {first}"),
         ):
             raise error
-        assert caught.value.message == f"cannot pull base: {said}"
+        assert caught.value.message == f"cannot pull base: {complaint}"
         assert hint in caught.value.hint and (hint or not caught.value.hint)
 
 
-def test_an_error_with_a_hint_of_its_own_is_left_alone() -> None:
+def test_errors_with_a_hint_stay_unchanged() -> None:
     error = ToolchainError("denied", "a better hint")
     with pytest.raises(ToolchainError) as caught, explained("pull base", "box", ""):
         raise error
     assert caught.value is error
 
 
-def test_a_daemon_that_is_gone_is_told() -> None:
+def test_dead_daemon_is_reported() -> None:
     with pytest.raises(ToolchainError, match="stopped answering: reset") as caught, explained("x", "y", "z"):
         raise requests.exceptions.ConnectionError("reset")
     assert caught.value.hint == "`docker info`"
 
 
-def test_what_succeeds_and_what_is_a_bug_pass() -> None:
+def test_success_and_bugs_pass_through() -> None:
     with explained("pull base", "box", ""):
         pass
     with pytest.raises(KeyError), explained("pull base", "box", ""):

@@ -47,7 +47,7 @@ def test_lines_and_bytes_can_be_mixed(engine: Engine) -> None:
             parrot.read(1, 60)
 
 
-def test_it_ends_with_the_block_whatever_it_does(engine: Engine) -> None:
+def test_container_ends_with_the_block(engine: Engine) -> None:
     with talk(engine, "trap '' TERM INT HUP; echo up; while :; do sleep 1; done") as parrot:
         assert parrot.read_line(60) == "up"
         with pytest.raises(ToolchainError, match="parrot does not answer"):
@@ -55,7 +55,7 @@ def test_it_ends_with_the_block_whatever_it_does(engine: Engine) -> None:
     assert engine.api.containers(all=True, filters={"ancestor": TAG}) == []
 
 
-def test_its_input_ends_when_nobody_is_there_any_more(engine: Engine) -> None:
+def test_input_ends_when_the_process_dies(engine: Engine) -> None:
     """So a compiler in it ends by itself where this process is killed."""
     with talk(engine, "echo up; cat; echo over") as parrot:
         assert parrot.read_line(60) == "up"

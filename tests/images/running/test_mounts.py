@@ -23,15 +23,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def extra(home: Path, reads: list[Path], writes: list[Path]) -> set[tuple[str, bool]]:
     """Return what is mounted on top of the workspace and our own folders."""
-    found = {(str(m.path.relative_to(home)), m.writable) for m in mounts_for(reads, writes)}
+    mounts = {(str(m.path.relative_to(home)), m.writable) for m in mounts_for(reads, writes)}
     always = {("state", False), ("state/events", True), ("data", True), ("cache", True)}
-    assert always <= found
-    work = {each for each in found if each[0] in ("work", "work/deep") and not each[1]}
+    assert always <= mounts
+    work = {mount for mount in mounts if mount[0] in ("work", "work/deep") and not mount[1]}
     assert len(work) == 1
-    return found - always - work
+    return mounts - always - work
 
 
-def test_the_workspace_is_the_folder_of_the_file_else_the_current_one(home: Path) -> None:
+def test_workspace_is_the_configurations_folder_or_the_current_one(home: Path) -> None:
     from toolchain.configuration.settings import configuration
 
     assert Mount(home / "work" / "deep") in mounts_for([], [])
@@ -40,20 +40,20 @@ def test_the_workspace_is_the_folder_of_the_file_else_the_current_one(home: Path
     assert Mount(home / "work") in mounts_for([], [])
 
 
-def test_what_lies_in_the_workspace_is_mounted_once(home: Path) -> None:
+def test_files_in_the_workspace_need_no_further_mount(home: Path) -> None:
     assert extra(home, [Path("model.onnx"), Path("sub/x.npy")], []) == set()
 
 
-def test_an_output_folder_in_it_can_be_written_and_nothing_else(home: Path) -> None:
+def test_only_the_output_folder_is_writable(home: Path) -> None:
     assert extra(home, [], [Path("out")]) == {("work/deep/out", True)}
     assert extra(home, [], [Path("out"), Path("out/sub")]) == {("work/deep/out", True)}
 
 
-def test_files_elsewhere_come_with_their_folder_which_may_hold_a_networks_weights(home: Path) -> None:
+def test_files_outside_the_workspace_bring_their_folder(home: Path) -> None:
     assert extra(home, [Path("../../a/model.onnx")], [Path("../../b")]) == {("a", False), ("b", True)}
 
 
-def test_what_a_link_leads_to_comes_too(home: Path) -> None:
+def test_link_targets_are_mounted(home: Path) -> None:
     (home / "far" / "out").mkdir(parents=True)
     (home / "far" / "real.onnx").touch()
     Path("model.onnx").symlink_to(home / "far" / "real.onnx")
@@ -64,18 +64,18 @@ def test_what_a_link_leads_to_comes_too(home: Path) -> None:
     assert extra(home, [home / "link" / "real.onnx"], []) == {("link", False), ("far", False)}
 
 
-def test_a_file_in_the_home_folder_comes_without_the_keys_beside_it(
+def test_file_in_the_home_folder_is_mounted_without_its_folder(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / ".ssh").mkdir()
     for name in (".ssh/id_ed25519", "net.onnx", "net.onnx.data", "net.data", "networth.ods", "notes"):
         (home / name).touch()
     monkeypatch.setenv("HOME", str(home))
-    ours = {("net.onnx", False), ("net.onnx.data", False), ("net.data", False)}
-    assert extra(home, [home / "net.onnx"], []) == ours
+    expected = {("net.onnx", False), ("net.onnx.data", False), ("net.data", False)}
+    assert extra(home, [home / "net.onnx"], []) == expected
     (home / "deep" / "er").mkdir(parents=True)
     (home / "deep" / "link.onnx").symlink_to(home / "net.onnx")
-    assert extra(home, [home / "deep" / "link.onnx"], []) == {("deep", False), *ours}
+    assert extra(home, [home / "deep" / "link.onnx"], []) == {("deep", False), *expected}
     monkeypatch.setenv("HOME", str(home / "deep" / "er"))
     assert extra(home, [home / "notes"], []) == {("notes", False)}, "it contains the home folder"
     (home / "deep" / "home").symlink_to(home)
@@ -85,7 +85,7 @@ def test_a_file_in_the_home_folder_comes_without_the_keys_beside_it(
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("folder", ["/", "/tmp", "/usr", "/etc", "/proc/self", "/opt/venv/lib"])
-def test_folders_that_the_image_needs_are_refused(folder: str) -> None:
+def test_refuses_to_hide_folders_of_the_image(folder: str) -> None:
     with pytest.raises(UsageError, match=f"a container has a folder {folder} of its own") as raised:
         mounts_for([], [Path(folder)])
     assert "--engine host" in raised.value.hint
@@ -96,22 +96,22 @@ def test_folders_that_the_image_needs_are_refused(folder: str) -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_workspace_that_the_image_needs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_a_workspace_that_hides_folders_of_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/tmp")
     with pytest.raises(UsageError, match="/tmp"):
         mounts_for([], [])
 
 
-def test_folders_to_write_are_there_while_it_runs_and_stay_if_they_are_used(tmp_path: Path) -> None:
-    used, unused, shown = tmp_path / "a" / "used", tmp_path / "b" / "unused", tmp_path / "c"
-    with ensure_folders([Mount(used, True), Mount(unused, True), Mount(shown)]):
-        assert used.is_dir() and unused.is_dir() and not shown.exists()
+def test_missing_writable_folders_are_made_and_removed_if_empty(tmp_path: Path) -> None:
+    used, unused, read_only = tmp_path / "a" / "used", tmp_path / "b" / "unused", tmp_path / "c"
+    with ensure_folders([Mount(used, True), Mount(unused, True), Mount(read_only)]):
+        assert used.is_dir() and unused.is_dir() and not read_only.exists()
         (used / "file").touch()
     assert (used / "file").exists()
     assert not (tmp_path / "b").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(ToolchainError, match="file/out"),

@@ -20,10 +20,10 @@ from toolchain.configuration.settings import configuration
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images import listing
 from toolchain.images.catalogue import Image
-from toolchain.images.contents.sources import FOUNDATION_LABEL, LOCK_LABEL, SOURCES_LABEL, sources_digest
-from toolchain.images.engine import Engine, answers
+from toolchain.images.contents import FOUNDATION_LABEL, LOCK_LABEL, sources_digest
+from toolchain.images.engine import SOURCES_LABEL, Engine, answers
 from toolchain.images.running import placement as module
-from toolchain.images.running.inside import IMAGE_VARIABLE
+from toolchain.images.running.environment import IMAGE_VARIABLE
 from toolchain.images.running.placement import choose
 
 NAME = f"test-choose-{UNIQUE}"
@@ -39,7 +39,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def made(engine: Engine, tmp_path: Path) -> Callable[..., AbstractContextManager[str]]:
+def labelled_image(engine: Engine, tmp_path: Path) -> Callable[..., AbstractContextManager[str]]:
     return partial(small_image, engine, tmp_path, IMAGE.tag)
 
 
@@ -55,18 +55,20 @@ def short() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_host_is_this_host_and_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_host_contacts_no_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:1")
     assert choose("host", "no such image") == module.Placement(None)
 
 
-@pytest.mark.parametrize("wanted", ["auto", "docker"])
-def test_what_runs_in_an_image_stays_there(wanted: module.Wanted, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("setting", ["auto", "docker"])
+def test_commands_in_an_image_stay_there(
+    setting: module.EngineSetting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(IMAGE_VARIABLE, "sha256:1")
-    assert choose(wanted, NAME) == module.Placement(None)
+    assert choose(setting, NAME) == module.Placement(None)
 
 
-def test_an_image_that_is_not_there() -> None:
+def test_missing_image() -> None:
     choice = choose("auto", NAME)
     assert choice.image is None
     assert choice.reason.startswith(f"engine: host, since there is no image {NAME}")
@@ -77,10 +79,10 @@ def test_an_image_that_is_not_there() -> None:
 
 
 @pytest.mark.slow
-def test_a_current_image_is_taken(
-    made: Callable[..., AbstractContextManager[str]], current: dict[str, str], engine: Engine
+def test_current_image_is_used(
+    labelled_image: Callable[..., AbstractContextManager[str]], current: dict[str, str], engine: Engine
 ) -> None:
-    with made(current):
+    with labelled_image(current):
         choice = choose("auto", NAME)
         assert choice.image is not None and choice.image.lock == "1" * 64
         assert choice.image.id == engine.api.inspect_image(IMAGE.tag)["Id"]
@@ -89,10 +91,10 @@ def test_a_current_image_is_taken(
 
 
 @pytest.mark.slow
-def test_an_image_that_is_out_of_date(
-    made: Callable[..., AbstractContextManager[str]], current: dict[str, str]
+def test_stale_image(
+    labelled_image: Callable[..., AbstractContextManager[str]], current: dict[str, str]
 ) -> None:
-    with made({**current, SOURCES_LABEL: "older"}):
+    with labelled_image({**current, SOURCES_LABEL: "older"}):
         choice = choose("auto", NAME)
         assert choice.image is None and choice.reason.startswith("engine: host, since")
         assert "out of date" in choice.reason and f"toolchain image build {NAME}" in choice.reason
@@ -102,20 +104,22 @@ def test_an_image_that_is_out_of_date(
 
 
 @pytest.mark.slow
-def test_an_image_that_stands_on_an_older_one(
-    made: Callable[..., AbstractContextManager[str]], current: dict[str, str], monkeypatch: pytest.MonkeyPatch
+def test_image_on_a_replaced_base_is_stale(
+    labelled_image: Callable[..., AbstractContextManager[str]],
+    current: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(listing, "foundation_name", lambda _: IMAGE.tag)  # one that is there
-    with made({**current, FOUNDATION_LABEL: "sha256:older"}):
+    with labelled_image({**current, FOUNDATION_LABEL: "sha256:older"}):
         choice = choose("auto", NAME)
         assert choice.image is None and "out of date" in choice.reason
 
 
 @pytest.mark.slow
-def test_an_image_for_another_machine(
-    made: Callable[..., AbstractContextManager[str]], current: dict[str, str]
+def test_image_for_another_architecture(
+    labelled_image: Callable[..., AbstractContextManager[str]], current: dict[str, str]
 ) -> None:
-    with made(current, architecture="s390x"):
+    with labelled_image(current, architecture="s390x"):
         with pytest.raises(MissingError, match=f"is for s390x, and this machine is {platform.machine()}"):
             choose("docker", NAME)
         choice = choose("auto", NAME)
@@ -123,8 +127,8 @@ def test_an_image_for_another_machine(
 
 
 @pytest.mark.slow
-def test_on_an_arm64_machine_nobody_is_told_to_build_an_image(
-    made: Callable[..., AbstractContextManager[str]],
+def test_no_advice_to_build_images_on_arm64(
+    labelled_image: Callable[..., AbstractContextManager[str]],
     current: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -132,14 +136,14 @@ def test_on_an_arm64_machine_nobody_is_told_to_build_an_image(
     with pytest.raises(MissingError, match="for arm64: images are made on amd64") as raised:
         choose("docker", NAME)
     assert raised.value.hint == "--engine host needs no image"
-    with made(current):
+    with labelled_image(current):
         with pytest.raises(MissingError, match="is for amd64, and this machine is aarch64") as raised:
             choose("docker", NAME)
         assert raised.value.hint == "--engine host needs no image"
 
 
 @pytest.mark.parametrize("address", ["tcp://192.0.2.1:2375", "ssh://somebody@board"])
-def test_a_daemon_elsewhere_is_not_even_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_daemon_is_refused_without_a_connection(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", address)
     monkeypatch.setattr(socket, "socket", None)  # nothing can be connected to
     with pytest.raises(
@@ -151,14 +155,14 @@ def test_a_daemon_elsewhere_is_not_even_asked(address: str, monkeypatch: pytest.
     assert choice.image is None and address in choice.reason
 
 
-def test_what_is_no_address_is_not_taken_for_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_address_is_not_called_remote(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "garbage")
     with pytest.raises(UsageError, match=r"DOCKER_HOST=garbage: .*port is required"):
         choose("docker", NAME)
 
 
 @pytest.mark.parametrize("address", ["tcp://localhost:abc", "tcp://localhost:99999", "tcp://[::1"])
-def test_a_mistyped_address_is_told(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistyped_address_is_reported(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", address)
     with pytest.raises(UsageError, match=re.escape(f"DOCKER_HOST={address}: ")) as raised:
         choose("docker", NAME)
@@ -177,7 +181,7 @@ def test_no_daemon(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert choice.image is None and f"no Docker daemon answers at {address}" in choice.reason
 
 
-def test_a_daemon_that_hangs_delays_nobody(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_daemon_delays_no_command(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PROBE_S", 0.2)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{short}/sock")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -190,14 +194,14 @@ def test_a_daemon_that_hangs_delays_nobody(short: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("kind", ["rootless", "userns"])
-def test_a_daemon_that_gives_files_to_others_is_refused(kind: str) -> None:
+def test_refuses_daemons_that_map_users(kind: str) -> None:
     with pytest.raises(ToolchainError, match=rf"maps users \({kind}\)"):
         module._check_users({"SecurityOptions": ["name=seccomp,profile=default", f"name={kind}"]})
     module._check_users({"SecurityOptions": ["name=seccomp,profile=default"]})
     module._check_users({"SecurityOptions": None})
 
 
-def test_a_checkout_with_a_tag_of_its_own_and_another_leave_each_others_images_alone(
+def test_checkouts_with_different_image_tags_keep_their_images(
     engine: Engine, tmp_path: Path, current: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def tagged(tag: str) -> None:

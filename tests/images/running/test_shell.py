@@ -19,8 +19,8 @@ from toolchain.errors import MissingError
 from toolchain.images.catalogue import image_named
 from toolchain.images.debian.system import ensure_system
 from toolchain.images.engine import LABEL, Engine
-from toolchain.images.running import shell
-from toolchain.images.running.shell import check_terminal
+from toolchain.images.running import conversation as shell
+from toolchain.images.running.conversation import check_terminal
 from toolchain.images.running.step import Step
 
 SHELL = """
@@ -28,7 +28,7 @@ import signal, sys
 from pathlib import Path
 from toolchain.images.engine import connect
 from toolchain.images.running.mounts import Mount
-from toolchain.images.running.shell import run_shell
+from toolchain.images.running.conversation import run_shell
 from toolchain.images.running.step import Step
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
 here = Path.cwd()
@@ -68,23 +68,23 @@ class Terminal:
 
 @contextmanager
 def terminal(folder: Path, image: str) -> Iterator[Terminal]:
-    ours, theirs = pty.openpty()
+    controller, terminal_end = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", SHELL, image],
         cwd=folder,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdin=terminal_end,
+        stdout=terminal_end,
+        stderr=terminal_end,
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
     )
-    os.close(theirs)
+    os.close(terminal_end)
     try:
-        yield Terminal(ours, process)
+        yield Terminal(controller, process)
     finally:
         process.kill()
         process.wait(60)
-        os.close(ours)
+        os.close(controller)
 
 
 @pytest.fixture
@@ -94,40 +94,38 @@ def image(engine: Engine) -> str:
 
 def left(engine: Engine, folder: Path) -> list[str]:
     """Return the containers that have a folder."""
-    found = engine.api.containers(all=True, filters={"label": f"{LABEL}=step"})
-    return [c["Id"] for c in found if any(m.get("Source") == str(folder) for m in c["Mounts"])]
+    containers = engine.api.containers(all=True, filters={"label": f"{LABEL}=step"})
+    return [c["Id"] for c in containers if any(m.get("Source") == str(folder) for m in c["Mounts"])]
 
 
 @pytest.mark.slow
-def test_what_is_typed_runs_there_as_the_caller(engine: Engine, image: str, tmp_path: Path) -> None:
-    with terminal(tmp_path, image) as shown:
-        shown.wait_for("ready> ")
-        shown.type("echo $((6 * 7)) > out; touch /usr/mine; ls /sys/class/net; exit 3\n")
-        assert shown.ended() == 3
+def test_shell_runs_typed_commands_as_the_caller(engine: Engine, image: str, tmp_path: Path) -> None:
+    with terminal(tmp_path, image) as screen:
+        screen.wait_for("ready> ")
+        screen.type("echo $((6 * 7)) > out; touch /usr/mine; ls /sys/class/net; exit 3\n")
+        assert screen.ended() == 3
     assert (tmp_path / "out").read_text() == "42\n" and (tmp_path / "out").stat().st_uid == os.getuid()
-    assert b"Read-only file system" in shown.seen
-    assert b"eth0" not in shown.seen and b"lo" in shown.seen
+    assert b"Read-only file system" in screen.seen
+    assert b"eth0" not in screen.seen and b"lo" in screen.seen
     assert left(engine, tmp_path) == []
 
 
 @pytest.mark.slow
-def test_ctrl_c_goes_to_the_shell_and_sigterm_ends_it(engine: Engine, image: str, tmp_path: Path) -> None:
-    with terminal(tmp_path, image) as shown:
-        shown.wait_for("ready> ")
-        shown.type("sleep 600\n")
+def test_ctrl_c_reaches_the_shell_and_sigterm_ends_it(engine: Engine, image: str, tmp_path: Path) -> None:
+    with terminal(tmp_path, image) as screen:
+        screen.wait_for("ready> ")
+        screen.type("sleep 600\n")
         time.sleep(0.5)
-        shown.type("\x03")
-        shown.type("echo so $((40 + 2))\n")
-        shown.wait_for("so 42")
+        screen.type("\x03")
+        screen.type("echo so $((40 + 2))\n")
+        screen.wait_for("so 42")
         assert len(left(engine, tmp_path)) == 1
-        shown.process.send_signal(signal.SIGTERM)
-        assert shown.ended() == 7
+        screen.process.send_signal(signal.SIGTERM)
+        assert screen.ended() == 7
     assert left(engine, tmp_path) == []
 
 
-def test_ctrl_c_while_its_container_is_made_leaves_none(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_ctrl_c_during_creation_leaves_no_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     removed: list[str] = []
 
     class Daemon:
@@ -151,18 +149,18 @@ def test_a_shell_without_a_terminal_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_a_machine_without_dockers_command_line_is_told(tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
-    code = "from toolchain.images.running.shell import check_terminal\n"
+def test_missing_docker_command_is_reported(tmp_path: Path) -> None:
+    controller, terminal_end = pty.openpty()
+    code = "from toolchain.images.running.conversation import check_terminal\n"
     code += "try: check_terminal()\nexcept Exception as e: print(e)"
     subprocess.run(
         [sys.executable, "-c", code],
-        stdin=theirs,
-        stdout=theirs,
+        stdin=terminal_end,
+        stdout=terminal_end,
         timeout=60,
         check=True,
         env={**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])},
     )
-    assert b"no 'docker' command on this machine" in os.read(ours, 4096)
-    os.close(theirs)
-    os.close(ours)
+    assert b"no 'docker' command on this machine" in os.read(controller, 4096)
+    os.close(terminal_end)
+    os.close(controller)

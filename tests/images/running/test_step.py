@@ -73,12 +73,12 @@ class Run:
         return run_step(self.engine, step, self.out, self.err)
 
     @property
-    def said(self) -> list[str]:
+    def output(self) -> list[str]:
         return self.out.getvalue().decode().split("\n")[:-1]
 
     def containers(self) -> list[str]:
-        found = self.engine.api.containers(all=True, filters={"ancestor": self.image})
-        return [each["Id"] for each in found]
+        listed = self.engine.api.containers(all=True, filters={"ancestor": self.image})
+        return [container["Id"] for container in listed]
 
 
 @pytest.fixture
@@ -113,20 +113,20 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGTERM, kept[1])
 
 
-def test_streams_come_apart_and_the_exit_code_through(run: Run, tmp_path: Path) -> None:
+def test_separate_streams_and_exit_code(run: Run, tmp_path: Path) -> None:
     assert run("pwd; echo problem >&2; exit 7") == 7
-    assert run.said == [str(tmp_path)]
+    assert run.output == [str(tmp_path)]
     assert run.err.getvalue() == b"problem\n"
 
 
-def test_output_comes_as_it_is_printed(run: Run, tmp_path: Path) -> None:
+def test_output_is_streamed(run: Run, tmp_path: Path) -> None:
     # It ends because we have seen its first line.
     run.out = Stream((tmp_path / "seen").touch)
     assert run("echo first; while [ ! -e seen ]; do sleep 0.05; done; echo last") == 0
-    assert run.said == ["first", "last"]
+    assert run.output == ["first", "last"]
 
 
-def test_much_output_comes_whole(run: Run) -> None:
+def test_large_output_is_complete(run: Run) -> None:
     assert run("dd if=/dev/zero bs=1000000 count=20 2>/dev/null") == 0
     assert len(run.out.getvalue()) == 20_000_000
 
@@ -134,33 +134,32 @@ def test_much_output_comes_whole(run: Run) -> None:
 def test_files_belong_to_the_caller(run: Run, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     assert run("id -u; id -g; id -G; echo x > file; mkdir folder", user=(4321, 4322), groups=[4323]) == 0
-    assert run.said == ["4321", "4322", "4322 4323"]
+    assert run.output == ["4321", "4322", "4322 4323"]
     for name in ("file", "folder"):
         status = (tmp_path / name).stat()
         assert (status.st_uid, status.st_gid) == (4321, 4322)
 
 
-def test_it_may_write_only_where_it_is_told(
+def test_only_writable_mounts_are_writable(
     run: Run, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    shown = tmp_path_factory.mktemp("shown")
-    (shown / "data").write_text("read me\n")
-    script = (
-        f"cat {shown}/data; for f in /x /usr/x {shown}/x /tmp/x; do echo 2>/dev/null > $f && echo $f; done"
-    )
-    assert run(script, mounts=[Mount(tmp_path, writable=True), Mount(shown)]) == 0
-    assert run.said == ["read me", "/tmp/x"]
-    assert [each.name for each in shown.iterdir()] == ["data"]
+    mounted = tmp_path_factory.mktemp("shown")
+    (mounted / "data").write_text("read me\n")
+    targets = f"/x /usr/x {mounted}/x /tmp/x"
+    script = f"cat {mounted}/data; for f in {targets}; do echo 2>/dev/null > $f && echo $f; done"
+    assert run(script, mounts=[Mount(tmp_path, writable=True), Mount(mounted)]) == 0
+    assert run.output == ["read me", "/tmp/x"]
+    assert [path.name for path in mounted.iterdir()] == ["data"]
 
 
-def test_it_has_no_rights_and_no_network(run: Run) -> None:
+def test_step_has_no_capabilities_and_no_network(run: Run) -> None:
     assert run("ls /sys/class/net; while read a b; do echo $a $b; done < /proc/self/status") == 0
-    assert run.said[0] == "lo" and run.said[1].startswith("Name:")
-    assert "CapEff: 0000000000000000" in run.said and "CapBnd: 0000000000000000" in run.said
-    assert "NoNewPrivs: 1" in run.said
+    assert run.output[0] == "lo" and run.output[1].startswith("Name:")
+    assert "CapEff: 0000000000000000" in run.output and "CapBnd: 0000000000000000" in run.output
+    assert "NoNewPrivs: 1" in run.output
 
 
-def test_out_of_memory_is_told_with_the_limit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_names_the_limit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolchain.images.running.step._LATE_S", PATIENCE_S)  # a busy engine's
     with pytest.raises(ToolchainError, match="ran out of memory: it may have 32 MiB") as raised:
         run("exec dd if=/dev/zero of=/dev/null bs=300000000 count=1", memory_mib=32)
@@ -176,7 +175,7 @@ def test_out_of_memory_is_told_with_the_limit(run: Run, monkeypatch: pytest.Monk
     ],
     ids=["killed", "stopped", "removed"],
 )
-def test_a_container_that_somebody_ends_is_told(
+def test_container_killed_by_others_is_reported(
     run: Run, act: Callable[[Engine, str], None], says: str
 ) -> None:
     run.out = Stream(lambda: act(run.engine, run.containers()[0]))
@@ -189,12 +188,12 @@ def test_ctrl_c_interrupts_the_command(run: Run) -> None:
     run.out = Stream(send(signal.SIGINT))
     begun = time.monotonic()
     assert run(POLITE) == 130
-    assert run.said == ["up", "cleaning"]
+    assert run.output == ["up", "cleaning"]
     assert time.monotonic() - begun < 50
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_a_second_ctrl_c_kills_it(run: Run) -> None:
+def test_second_ctrl_c_kills_the_command(run: Run) -> None:
     run.out = Stream(lambda: (send(signal.SIGINT)(), send(signal.SIGINT, 0.5)()))
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
@@ -203,7 +202,7 @@ def test_a_second_ctrl_c_kills_it(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_a_command_that_ignores_ctrl_c_is_killed_after_a_while(
+def test_command_that_ignores_ctrl_c_is_killed_after_the_grace(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolchain.images.running.step.GRACE_S", 0.5)
@@ -213,15 +212,15 @@ def test_a_command_that_ignores_ctrl_c_is_killed_after_a_while(
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_sigterm_ends_it_too(run: Run) -> None:
+def test_sigterm_ends_the_command(run: Run) -> None:
     run.out = Stream(send(signal.SIGTERM))
     with pytest.raises(SystemExit) as raised:
         run(POLITE)
     assert raised.value.code == 128 + signal.SIGTERM
-    assert run.said == ["up", "cleaning"]
+    assert run.output == ["up", "cleaning"]
 
 
-def test_nobody_reads_any_more(run: Run) -> None:
+def test_closed_output_ends_the_command(run: Run) -> None:
     class Closed(io.BytesIO):
         def write(self, _: object) -> int:
             raise BrokenPipeError
@@ -231,7 +230,9 @@ def test_nobody_reads_any_more(run: Run) -> None:
         run("echo up; sleep 60")
 
 
-def test_a_daemon_that_goes_away_is_told(run: Run, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_daemon_that_stops_answering_is_reported(
+    run: Run, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with tempfile.TemporaryDirectory(prefix="et-") as short:  # a socket's name is limited to 107 bytes
         proxy = DockerProxy(Path(short) / "sock")
         monkeypatch.setenv("DOCKER_HOST", f"unix://{short}/sock")
@@ -248,12 +249,12 @@ def test_a_daemon_that_goes_away_is_told(run: Run, engine: Engine, monkeypatch: 
         engine.remove(container)
 
 
-def test_folders_that_the_daemon_does_not_see_are_told(run: Run, tmp_path: Path) -> None:
+def test_folders_invisible_to_the_daemon_are_reported(run: Run, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"a bind mount cannot work there.*nowhere"):
         run("true", mounts=[Mount(tmp_path), Mount(Path("/nowhere/at/all"))])
 
 
-def test_what_a_killed_process_leaves_is_swept_by_the_next_step(run: Run) -> None:
+def test_next_step_removes_containers_of_killed_processes(run: Run) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from toolchain.images.engine import connect\n"
@@ -264,8 +265,8 @@ def test_what_a_killed_process_leaves_is_swept_by_the_next_step(run: Run) -> Non
     )
     both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
     try:
-        for each in both:
-            assert each.stdout and each.stdout.readline() == b"up\n"
+        for container in both:
+            assert container.stdout and container.stdout.readline() == b"up\n"
         assert len(run.containers()) == 2
         both[0].kill()
         both[0].wait()
@@ -276,14 +277,14 @@ def test_what_a_killed_process_leaves_is_swept_by_the_next_step(run: Run) -> Non
         assert run("echo next") == 0
         assert run.containers() == []
     finally:
-        for each in both:
-            each.kill()
-            each.wait()
-            if each.stdout:
-                each.stdout.close()
+        for container in both:
+            container.kill()
+            container.wait()
+            if container.stdout:
+                container.stdout.close()
 
 
-def test_on_a_terminal_it_has_one_of_the_same_size(run: Run) -> None:
+def test_container_terminal_has_the_size_of_ours(run: Run) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from toolchain.images.engine import connect\n"
@@ -294,21 +295,21 @@ def test_on_a_terminal_it_has_one_of_the_same_size(run: Run) -> None:
         f"    step = Step({run.image!r}, ['/bin/sh', '-c', script], Path('/'), [], terminal=True)\n"
         "    sys.exit(run_step(engine, step, sys.stdout.buffer, sys.stderr.buffer))\n"
     )
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 91, 0, 0))
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    said = b""
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 91, 0, 0))
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    output = b""
     try:
         with suppress(OSError):  # at its end
-            while data := os.read(ours, 1000):
-                said += data
+            while data := os.read(controller, 1000):
+                output += data
                 if b"problem" in data:
-                    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+                    fcntl.ioctl(controller, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
                     process.send_signal(signal.SIGWINCH)
         assert process.wait(120) == 0
     finally:
         process.kill()
         process.wait()
-        os.close(ours)
-    assert said.split() == [b"33", b"91", b"problem", b"40", b"100"]
+        os.close(controller)
+    assert output.split() == [b"33", b"91", b"problem", b"40", b"100"]

@@ -28,9 +28,9 @@ _UNPACKED = Path(__file__).parents[3] / ".venv" / "postgres"  # by tools/servers
 def _programs() -> Path:
     """Return the folder of initdb and postgres."""
     for root in (Path("/"), _UNPACKED):
-        found = list(root.glob("usr/lib/postgresql/*/bin/initdb"))
-        if found:
-            return max(found, key=lambda file: int(file.parts[-3])).parent
+        programs = list(root.glob("usr/lib/postgresql/*/bin/initdb"))
+        if programs:
+            return max(programs, key=lambda file: int(file.parts[-3])).parent
     program = shutil.which("initdb")
     assert program, "no PostgreSQL here: tools/servers.sh unpacks one"
     return Path(program).parent
@@ -47,8 +47,8 @@ class Postgres:
 
     def url(self, database: str = "postgres", user: str = USER, password: str | None = PASSWORD) -> str:
         """Return the address of a database."""
-        said = "" if password is None else f":{quote(password, safe='')}"
-        return f"postgresql://{user}{said}@127.0.0.1:{self.port}/{database}"
+        password_part = "" if password is None else f":{quote(password, safe='')}"
+        return f"postgresql://{user}{password_part}@127.0.0.1:{self.port}/{database}"
 
     def new(self) -> str:
         """Make a schema, empty; return the address at which it is all there is. A database takes longer."""
@@ -130,8 +130,10 @@ def postgres() -> Iterator[Postgres]:
             "UTF8",
         ]
         argv += ["--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={folder}/password"]
-        made = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False, **_as_nobody())
-        assert made.returncode == 0, made.stderr
+        initdb = subprocess.run(
+            argv, capture_output=True, text=True, timeout=300, check=False, **_as_nobody()
+        )
+        assert initdb.returncode == 0, initdb.stderr
         server.start()
         yield server
     finally:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.errors import UsageError
-from toolchain.records.postgres.address import parse_address, shown_address
+from toolchain.records.postgres.connection import parse_address, shown_address
 
 
 @pytest.mark.parametrize(
@@ -29,21 +29,21 @@ from toolchain.records.postgres.address import parse_address, shown_address
         ),
     ],
 )
-def test_what_a_url_says(url: str, parameters: dict[str, str], name: str | None) -> None:
-    found = parse_address(url)
-    assert (found.parameters, found.password) == (parameters, None)
-    assert name is None or found.name == name
+def test_parses_urls(url: str, parameters: dict[str, str], name: str | None) -> None:
+    address = parse_address(url)
+    assert (address.parameters, address.password) == (parameters, None)
+    assert name is None or address.name == name
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
-def test_any_password_goes_through_and_is_shown_nowhere(password: str) -> None:
+def test_any_password_is_parsed_and_never_shown(password: str) -> None:
     written = quote(password, safe="")
     for url in (f"postgresql://u:{written}@h:1/r", f"postgresql://u@h:1/r?password={written}"):
-        found = parse_address(url)
-        assert found.password == password
-        assert found.parameters == {"user": "u", "host": "h", "port": "1", "dbname": "r"}
-        assert (found.name, shown_address(url)) == ("postgresql://u@h:1/r",) * 2
-        assert repr(found) == repr(parse_address("postgresql://u@h:1/r"))
+        address = parse_address(url)
+        assert address.password == password
+        assert address.parameters == {"user": "u", "host": "h", "port": "1", "dbname": "r"}
+        assert (address.name, shown_address(url)) == ("postgresql://u@h:1/r",) * 2
+        assert repr(address) == repr(parse_address("postgresql://u@h:1/r"))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_any_password_goes_through_and_is_shown_nowhere(password: str) -> None:
         "postgresql://u:secret%00@h/r",
     ],
 )
-def test_what_is_none_is_refused_without_a_word_of_it(url: str) -> None:
+def test_malformed_urls_are_refused_without_being_quoted(url: str) -> None:
     with pytest.raises(UsageError, match="records_url") as caught:
         parse_address(url)
     assert "secret" not in str(caught.value) + shown_address(url) and caught.value.hint

@@ -21,13 +21,12 @@ from tests.records.test_growth import fill
 from toolchain.backends.table import BACKENDS
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.records.database import INDEXES
-from toolchain.records.distill import BuildVariant, distill, taken
+from toolchain.records.distill import BuildVariant, distill, repair, used_records
 from toolchain.records.exchange import read_records, write_records
 from toolchain.records.lookup import lookup
-from toolchain.records.postgres import server as connecting
+from toolchain.records.postgres import connection
 from toolchain.records.postgres import server as module
 from toolchain.records.postgres.server import connect
-from toolchain.records.repair import repair
 from toolchain.records.store import RecordStore, anything
 
 ROOT = Path(__file__).parents[3]
@@ -41,32 +40,35 @@ def store(postgres_url: str) -> Iterator[RecordStore]:
         yield opened
 
 
-def test_it_answers_as_the_file_does(store: RecordStore, tmp_path: Path) -> None:
+def test_server_answers_like_the_file(store: RecordStore, tmp_path: Path) -> None:
     with RecordStore(tmp_path / "records.sqlite") as file:
-        for each in (store, file):
+        for target in (store, file):
             at = {"created": "2026-01-01T00:00:00.000+00:00"}
-            put(each, 2.0, payload="ü 🦀", **at)
-            put(each, 3.0, confirmed=True, **at)
-            put(each, 4.0, confirmed=True, digest="later", **at)
+            put(target, 2.0, payload="ü 🦀", **at)
+            put(target, 3.0, confirmed=True, **at)
+            put(target, 4.0, confirmed=True, digest="later", **at)
             put(
-                each, 1.0, provenance=replace(PROVENANCE, modelled=True, temperature_c=None, trial=None), **at
+                target,
+                1.0,
+                provenance=replace(PROVENANCE, modelled=True, temperature_c=None, trial=None),
+                **at,
             )
-            put(each, 0.0, run_ms=(), failure="timeout", digest="t", **at)
-            put(each, 0.0, run_ms=(), failure="upload", digest="u", **at)
-            put(each, 5.0, key=replace(KEY, threads=1), run_ms=(4.9999999999999, 5.1), **at)
+            put(target, 0.0, run_ms=(), failure="timeout", digest="t", **at)
+            put(target, 0.0, run_ms=(), failure="upload", digest="u", **at)
+            put(target, 5.0, key=replace(KEY, threads=1), run_ms=(4.9999999999999, 5.1), **at)
         assert store.all() == file.all()
         assert store.all(KEY) == file.all(KEY) and len(store.all(KEY)) == 6
         assert store.best(KEY, KINDS) == file.best(KEY, KINDS) == store.all()[2]
         assert store.bests(KEY, KINDS) == file.bests(KEY, KINDS)
         assert store.measured(KEY) == file.measured(KEY)
-        assert taken(store, BUILDS) == taken(file, BUILDS)
+        assert used_records(store, BUILDS) == used_records(file, BUILDS)
         assert store.functions() == file.functions()
         hit = lookup(store, replace(KEY, cpu="znver4"), KINDS, shipped=None)
         assert hit == lookup(file, replace(KEY, cpu="znver4"), KINDS, shipped=None)
         assert hit is not None and hit.how == "other-cpu-or-threads" and hit.definition == "{}"
 
 
-def test_records_go_there_and_back(store: RecordStore, tmp_path: Path) -> None:
+def test_export_and_import_between_server_and_file(store: RecordStore, tmp_path: Path) -> None:
     with RecordStore(tmp_path / "records.sqlite") as file:
         put(file, 2.0)
         put(file, 0.0, run_ms=(), failure="build", provenance=replace(PROVENANCE, trial=None, governor=None))
@@ -78,7 +80,7 @@ def test_records_go_there_and_back(store: RecordStore, tmp_path: Path) -> None:
         assert file.add_new(*read_records(path)) == 0
 
 
-def test_an_import_is_whole_or_nothing(store: RecordStore) -> None:
+def test_import_is_one_transaction(store: RecordStore) -> None:
     record = put(store, 1.0)
     bad = replace(record, function="nowhere", digest="bad")
     with pytest.raises(ToolchainError, match=r"refused.*foreign key"):
@@ -86,7 +88,7 @@ def test_an_import_is_whole_or_nothing(store: RecordStore) -> None:
     assert store.all() == [record]
 
 
-def test_it_is_distilled(store: RecordStore, postgres_url: str) -> None:
+def test_distill_on_the_server(store: RecordStore, postgres_url: str) -> None:
     for ms in range(1, 20):
         put(store, float(ms))
     put(store, 0.0, run_ms=(), failure="build", digest="f")
@@ -104,7 +106,7 @@ def test_it_is_distilled(store: RecordStore, postgres_url: str) -> None:
         ("failure='hunger', run_ms='[]', best_ms=NULL", "failure is 'hunger'"),
     ],
 )
-def test_a_row_that_cannot_be_read_is_skipped_named_and_removed(
+def test_unreadable_row_is_skipped_named_and_removed(
     store: RecordStore, postgres_server: Postgres, postgres_url: str, change: str, says: str
 ) -> None:
     put(store, 1.0)
@@ -118,9 +120,7 @@ def test_a_row_that_cannot_be_read_is_skipped_named_and_removed(
     assert postgres_server.sql("SELECT id FROM records", postgres_url) == [(2,)]
 
 
-def test_several_that_begin_at_once_make_the_tables_once(
-    postgres_server: Postgres, postgres_url: str
-) -> None:
+def test_concurrent_processes_create_the_tables_once(postgres_server: Postgres, postgres_url: str) -> None:
     program = [sys.executable, "-m", "tests.records.postgres.writer", postgres_url, "20"]
     writers = [subprocess.Popen(program, cwd=ROOT, stdout=subprocess.DEVNULL) for _ in range(3)]
     assert [writer.wait(timeout=300) for writer in writers] == [0, 0, 0]
@@ -128,7 +128,7 @@ def test_several_that_begin_at_once_make_the_tables_once(
     assert postgres_server.sql("SELECT version FROM edge_toolchain", postgres_url) == [(2,)]
 
 
-def test_many_that_begin_at_once_in_one_process(postgres_url: str) -> None:
+def test_concurrent_threads_create_the_tables_once(postgres_url: str) -> None:
     begin = threading.Barrier(8)
 
     def begun(_number: int) -> int:
@@ -140,14 +140,14 @@ def test_many_that_begin_at_once_in_one_process(postgres_url: str) -> None:
         assert list(threads.map(begun, range(8))) == [0] * 8
 
 
-def test_a_killed_writer_leaves_what_it_said(postgres_url: str) -> None:
+def test_killed_writer_loses_no_reported_record(postgres_url: str) -> None:
     program = [sys.executable, "-m", "tests.records.postgres.writer", postgres_url, "100000"]
     with subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
-        said = [writer.stdout.readline() for _ in range(20)]
+        lines = [writer.stdout.readline() for _ in range(20)]
         writer.send_signal(signal.SIGKILL)
-        said += writer.stdout.readlines()
+        lines += writer.stdout.readlines()
     with RecordStore(connect(postgres_url)) as store:
-        assert len(said) <= len(store.all()) <= len(said) + 1
+        assert len(lines) <= len(store.all()) <= len(lines) + 1
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_killed_writer_leaves_what_it_said(postgres_url: str) -> None:
         ("DROP TABLE edge_toolchain", "has a table records that is not ours"),
     ],
 )
-def test_tables_of_another_version_or_of_others(
+def test_refuses_foreign_tables_and_other_versions(
     postgres_server: Postgres, postgres_url: str, change: str, says: str
 ) -> None:
     with RecordStore(connect(postgres_url)) as store:
@@ -170,7 +170,7 @@ def test_tables_of_another_version_or_of_others(
     assert postgres_server.sql("SELECT count(*) FROM records", postgres_url) == [(1,)]
 
 
-def test_tables_that_somebody_changed(postgres_server: Postgres, postgres_url: str) -> None:
+def test_refuses_altered_tables(postgres_server: Postgres, postgres_url: str) -> None:
     with RecordStore(connect(postgres_url)) as store:
         put(store, 1.0)
         postgres_server.sql("ALTER TABLE records DROP COLUMN kind", postgres_url)
@@ -178,7 +178,7 @@ def test_tables_that_somebody_changed(postgres_server: Postgres, postgres_url: s
             store.all()
 
 
-def test_who_may_only_read_reads(postgres_server: Postgres, postgres_url: str) -> None:
+def test_read_only_user_can_read(postgres_server: Postgres, postgres_url: str) -> None:
     with RecordStore(connect(postgres_url)) as store:
         record = put(store, 1.0)
     postgres_server.sql(f"CREATE ROLE reader LOGIN PASSWORD '{PASSWORD}'")
@@ -211,32 +211,32 @@ def test_who_may_only_read_reads(postgres_server: Postgres, postgres_url: str) -
         (lambda url: url.replace("127.0.0.1", "127.0.0.2"), "127.0.0.2", "start the server"),
     ],
 )
-def test_addresses_where_nobody_answers(
+def test_unreachable_servers(
     postgres_server: Postgres,
     change: Callable[[str], str],
     says: str,
     hint: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    url, told = postgres_server.url(), list[str]()
+    url, messages = postgres_server.url(), list[str]()
     nobody = "127.0.0.2" in says
     if nobody:
         monkeypatch.setattr(module, "_AWAY_S", 1.0)
     with pytest.raises(ToolchainError, match=says) as caught:
-        connect(change(url), told.append)
-    assert len(told) == nobody, "who refuses is not waited for"
+        connect(change(url), messages.append)
+    assert len(messages) == nobody, "who refuses is not waited for"
     assert hint in caught.value.hint
     assert PASSWORD not in str(caught.value) and quote(PASSWORD, safe="") not in str(caught.value)
 
 
-def test_the_driver_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingError) as caught:
         connect(f"postgresql://u:{quote(PASSWORD, safe='')}@db/x")
     assert "edge-toolchain[postgres]" in caught.value.hint and PASSWORD not in str(caught.value)
 
 
-def test_a_connection_that_breaks_is_made_again(postgres_server: Postgres, postgres_url: str) -> None:
+def test_broken_connection_is_renewed(postgres_server: Postgres, postgres_url: str) -> None:
     others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name='edge-toolchain'"
     with RecordStore(connect(postgres_url)) as store:
         put(store, 1.0)
@@ -248,20 +248,22 @@ def test_a_connection_that_breaks_is_made_again(postgres_server: Postgres, postg
 
 
 @pytest.fixture
-def own() -> Iterator[Postgres]:
+def private_server() -> Iterator[Postgres]:
     """A server that may be hurt."""
     with postgres() as running:
         yield running
 
 
-def test_a_server_that_goes_away(own: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = own.new()
+def test_server_that_goes_away_is_waited_for(
+    private_server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = private_server.new()
     with RecordStore(connect(url)) as store:
         put(store, 1.0)
         put(store, 2.0)
         # It is started anew in time: nothing is lost, nothing twice.
-        own.stop()
-        again = threading.Timer(1.0, own.start)
+        private_server.stop()
+        again = threading.Timer(1.0, private_server.start)
         again.start()
         put(store, 3.0)
         again.join()
@@ -269,8 +271,8 @@ def test_a_server_that_goes_away(own: Postgres, monkeypatch: pytest.MonkeyPatch)
         # A server that is there and silent is given up.
         monkeypatch.setattr(module, "_ANSWER_S", 1.0)
         monkeypatch.setattr(module, "_AWAY_S", 1.0)
-        monkeypatch.setattr(connecting, "_CONNECT_S", 2)
-        silent = own.suspended()
+        monkeypatch.setattr(connection, "_CONNECT_S", 2)
+        silent = private_server.suspended()
         for process in silent:
             process.suspend()
         try:
@@ -280,62 +282,64 @@ def test_a_server_that_goes_away(own: Postgres, monkeypatch: pytest.MonkeyPatch)
             for process in silent:
                 process.resume()
         # It is gone for good: the error says what is kept.
-        own.stop()
+        private_server.stop()
         with pytest.raises(ToolchainError, match="the 3 records added so far are stored") as caught:
             put(store, 5.0)
         assert "it continues where it stopped" in caught.value.hint and PASSWORD not in str(caught.value)
-    own.start()
+    private_server.start()
     with RecordStore(connect(url)) as store:
         assert {record.best_ms for record in store.all()} - {4.0} == {1.0, 2.0, 3.0}
 
 
-def test_a_command_that_begins_while_the_server_is_away_waits_and_says_so(own: Postgres) -> None:
-    url = own.new()
+def test_command_waits_for_a_restarting_server(private_server: Postgres) -> None:
+    url = private_server.new()
     connect(url).close()
-    own.stop()
-    told: list[str] = []
+    private_server.stop()
+    messages: list[str] = []
 
     def tell(text: str) -> None:
-        told.append(text)
-        if len(told) == 1:
-            threading.Thread(target=own.start).start()  # it recovers first, and says that it is starting up
+        messages.append(text)
+        if len(messages) == 1:
+            threading.Thread(
+                target=private_server.start
+            ).start()  # it recovers first, and says that it is starting up
 
     with RecordStore(connect(url, tell)) as store:
         put(store, 1.0)
-        own.stop()
-        told.clear()
+        private_server.stop()
+        messages.clear()
         put(store, 2.0)
-        assert len(told) == 2 and "went away" not in told[0]
+        assert len(messages) == 2 and "went away" not in messages[0]
         assert len(store.all()) == 2
     name = store.name
-    assert told[0].startswith(f"the records database {name} cannot be reached: ")
-    assert told[0].endswith("waiting for it, 60 s at most")
-    assert told[1] == f"the records database {name} answers again"
-    assert PASSWORD not in " ".join(told)
+    assert messages[0].startswith(f"the records database {name} cannot be reached: ")
+    assert messages[0].endswith("waiting for it, 60 s at most")
+    assert messages[1] == f"the records database {name} answers again"
+    assert PASSWORD not in " ".join(messages)
 
 
-def test_doctor_does_not_wait(own: Postgres) -> None:
-    url, told = own.url(), list[str]()
-    own.stop()
+def test_doctor_does_not_wait(private_server: Postgres) -> None:
+    url, messages = private_server.url(), list[str]()
+    private_server.stop()
     with pytest.raises(ToolchainError, match="cannot be reached"):
-        connect(url, told.append, away_s=0)
-    assert told == []
+        connect(url, messages.append, away_s=0)
+    assert messages == []
 
 
-def test_a_server_that_is_silent_is_told_of(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    database = connect(postgres_url, told.append)
+def test_slow_answer_is_reported(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages: list[str] = []
+    database = connect(postgres_url, messages.append)
     database.rows("SELECT 1")
-    assert told == []
+    assert messages == []
     monkeypatch.setattr(module, "_SLOW_S", 0.1)
     database.rows("SELECT pg_sleep(1)")
     database.close()
-    (text,) = told
+    (text,) = messages
     assert text.startswith(f"the records database {database.name} has not answered for ")
     assert text.endswith("waiting, 300 s at most")
 
 
-def test_indexes_answer_what_commands_ask(postgres_url: str) -> None:
+def test_queries_use_the_indexes(postgres_url: str) -> None:
     url = postgres_url.replace("options=", "options=-cenable_seqscan%3Doff%20-cenable_bitmapscan%3Doff%20")
     watched = Watched(connect(url), "EXPLAIN")
     with RecordStore(watched) as store:
@@ -350,23 +354,21 @@ def test_indexes_answer_what_commands_ask(postgres_url: str) -> None:
     assert "using by_created" in plans and "using by_run" in plans
 
 
-def test_tables_from_before_get_the_indexes(postgres_server: Postgres, postgres_url: str) -> None:
+def test_older_tables_get_the_indexes(postgres_server: Postgres, postgres_url: str) -> None:
     connect(postgres_url).close()
     for name in INDEXES:
         postgres_server.sql(f"DROP INDEX {name}", postgres_url)
     postgres_server.sql("CREATE INDEX by_key ON records (workload)", postgres_url)
-    told: list[str] = []
+    messages: list[str] = []
     for _ in range(2):
-        connect(postgres_url, told.append).close()
-    assert len(told) == 1 and "creating indexes in" in told[0]
+        connect(postgres_url, messages.append).close()
+    assert len(messages) == 1 and "creating indexes in" in messages[0]
     schema = postgres_url.rpartition("%3D")[2]
-    found = postgres_server.sql(f"SELECT indexname FROM pg_indexes WHERE schemaname = '{schema}'")  # noqa: S608
-    assert {name for (name,) in found} - {"records_pkey", "functions_pkey"} == set(INDEXES)
+    index_rows = postgres_server.sql(f"SELECT indexname FROM pg_indexes WHERE schemaname = '{schema}'")  # noqa: S608
+    assert {name for (name,) in index_rows} - {"records_pkey", "functions_pkey"} == set(INDEXES)
 
 
-def test_tables_from_before_get_the_columns_from_their_owner(
-    postgres_server: Postgres, postgres_url: str
-) -> None:
+def test_older_tables_get_new_columns_from_their_owner(postgres_server: Postgres, postgres_url: str) -> None:
     with RecordStore(connect(postgres_url)) as store:
         record = put(store, 1.0)
     postgres_server.sql("ALTER TABLE records DROP COLUMN conditions", postgres_url)
@@ -382,7 +384,7 @@ def test_tables_from_before_get_the_columns_from_their_owner(
         assert store.all() == [record, known]
 
 
-def test_the_socket_and_the_password_file(
+def test_unix_socket_and_password_file(
     postgres_server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for address in (

@@ -63,9 +63,9 @@ def in_children(
         raise AssertionError("the process of the tests on the emulated driver has ended") from None
     finally:
         overdue.cancel()
-    for value, said, status in answers:
-        assert status == 0, f"status {status}: {value} {said}"
-    return [Ended(value, said) for value, said, _ in answers]
+    for value, printed, status in answers:
+        assert status == 0, f"status {status}: {value} {printed}"
+    return [Ended(value, printed) for value, printed, _ in answers]
 
 
 @cache
@@ -86,7 +86,7 @@ def main() -> None:
         except EOFError:
             return
         function = getattr(import_module(module), name)
-        answers = [_call(function, file, each, environment) for each in arguments]
+        answers = [_call(function, file, argument, environment) for argument in arguments]
         pickle.dump(answers, answers_to)
         answers_to.flush()
 
@@ -94,15 +94,15 @@ def main() -> None:
 def _call(
     function: Callable[..., Any], file: str, arguments: tuple[Any, ...], environment: dict[str, str]
 ) -> tuple[Any, str, int]:
-    with tempfile.TemporaryFile() as value, tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as value, tempfile.TemporaryFile() as output:
         child = os.fork()
         if child == 0:
-            os.dup2(said.fileno(), 2)
+            os.dup2(output.fileno(), 2)
             os.environ.update(environment)
             _answer(function, file, arguments, value)
         _, status = os.waitpid(child, 0)
         data = _content(value)
-        return (pickle.loads(data) if data else None), _content(said).decode(errors="replace"), status
+        return (pickle.loads(data) if data else None), _content(output).decode(errors="replace"), status
 
 
 def _answer(function: Callable[..., Any], file: str, arguments: tuple[Any, ...], to: Any) -> NoReturn:

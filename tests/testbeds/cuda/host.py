@@ -77,7 +77,7 @@ class Driver:
     ) -> int:
         """Launch a kernel with ctypes' values as arguments; return the number of the result."""
         extents = [*[*grid, 1, 1][:3], *[*block, 1, 1][:3]]
-        places = (c_void_p * max(1, len(arguments)))(*(ctypes.addressof(each) for each in arguments))
+        places = (c_void_p * max(1, len(arguments)))(*(ctypes.addressof(argument) for argument in arguments))
         return self.call("cuLaunchKernel", function, *extents, shared, stream, places, None)
 
 

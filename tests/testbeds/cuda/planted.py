@@ -59,16 +59,16 @@ class Planted:
     def text(self) -> str:
         """The kernel's text with the fault."""
         begin = _begin(self.source)
-        found = list(re.finditer(self.fault.old, self.source[begin:]))[self.place]
-        at = slice(begin + found.start(), begin + found.end())
-        return self.source[: at.start] + found.expand(self.fault.new) + self.source[at.stop :]
+        matches = list(re.finditer(self.fault.old, self.source[begin:]))[self.place]
+        at = slice(begin + matches.start(), begin + matches.end())
+        return self.source[: at.start] + matches.expand(self.fault.new) + self.source[at.stop :]
 
 
 def _begin(source: str) -> int:
     """Return where the kernel begins, behind what all kernels begin with."""
-    found = _KERNEL.search(source)
-    assert found
-    return found.start()
+    match = _KERNEL.search(source)
+    assert match
+    return match.start()
 
 
 def places(source: str) -> Iterator[Planted]:

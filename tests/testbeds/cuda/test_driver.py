@@ -88,23 +88,23 @@ def introduction(driver: Driver) -> dict[str, Any]:
     }
 
 
-def test_it_says_what_it_is() -> None:
-    said = in_child(introduction).value
-    assert said["before"] == NOT_INITIALIZED and said["version"] == 13000
-    assert (said["count"], said["name"], said["capability"]) == (1, "emulated", [0, 0])
-    assert said["beyond"] == 101 and said["without context"] == INVALID_CONTEXT
+def test_driver_introduces_itself() -> None:
+    answers = in_child(introduction).value
+    assert answers["before"] == NOT_INITIALIZED and answers["version"] == 13000
+    assert (answers["count"], answers["name"], answers["capability"]) == (1, "emulated", [0, 0])
+    assert answers["beyond"] == 101 and answers["without context"] == INVALID_CONTEXT
 
 
-def test_the_environment_changes_what_it_says() -> None:
+def test_environment_sets_device_properties() -> None:
     environment = {
         "EDGE_CUDA_VERSION": "12040",
         "EDGE_CUDA_DEVICES": "2",
         "EDGE_CUDA_CAPABILITY": "9.0",
         "EDGE_CUDA_MEMORY": "4096",
     }
-    said = in_child(introduction, **environment).value
-    assert (said["version"], said["count"], said["capability"]) == (12040, 2, [9, 0])
-    assert said["memory"] == 4096
+    answers = in_child(introduction, **environment).value
+    assert (answers["version"], answers["count"], answers["capability"]) == (12040, 2, [9, 0])
+    assert answers["memory"] == 4096
     none = in_child(introduction, EDGE_CUDA_DEVICES="0").value
     assert none["init"] == NO_DEVICE
 
@@ -118,8 +118,12 @@ def names(driver: Driver) -> tuple[str, str, int]:
 
 
 def test_errors_have_names() -> None:
-    said = in_child(names).value
-    assert said == ("CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered", INVALID_VALUE)
+    error_names = in_child(names).value
+    assert error_names == (
+        "CUDA_ERROR_ILLEGAL_ADDRESS",
+        "an illegal memory access was encountered",
+        INVALID_VALUE,
+    )
 
 
 # Memory.
@@ -131,7 +135,7 @@ def memory_errors(driver: Driver) -> dict[str, Any]:
     to = c_void_p(host.ctypes.data)
     outside = Address(at.value + 255)
     fresh = driver.get(at, host)
-    found = {
+    errors = {
         "fresh": bool(np.isnan(fresh).all()),
         "too large": driver.call("cuMemAlloc_v2", byref(Address()), c_size_t(4096)),
         "of size 0": driver.call("cuMemAlloc_v2", byref(Address()), c_size_t(0)),
@@ -140,16 +144,16 @@ def memory_errors(driver: Driver) -> dict[str, Any]:
         "middle": driver.call("cuMemFree_v2", Address(at.value + 4)),
     }
     driver.do("cuMemFree_v2", at)
-    found["freed"] = driver.call("cuMemcpyDtoH_v2", to, at, c_size_t(4))
-    found["twice"] = driver.call("cuMemFree_v2", at)
+    errors["freed"] = driver.call("cuMemcpyDtoH_v2", to, at, c_size_t(4))
+    errors["twice"] = driver.call("cuMemFree_v2", at)
     free, total = c_size_t(), c_size_t()
     driver.do("cuMemGetInfo_v2", byref(free), byref(total))
-    return found | {"free": free.value, "again": driver.allocated(4096).value != at.value}
+    return errors | {"free": free.value, "again": driver.allocated(4096).value != at.value}
 
 
 def test_memory() -> None:
-    found = in_child(memory_errors, EDGE_CUDA_MEMORY="4096").value
-    assert found == {
+    errors = in_child(memory_errors, EDGE_CUDA_MEMORY="4096").value
+    assert errors == {
         "fresh": True,
         "too large": OUT_OF_MEMORY,
         "of size 0": INVALID_VALUE,
@@ -195,11 +199,11 @@ def far_store(driver: Driver, image: bytes, far: int, owner_freed: bool) -> tupl
 
 
 def _places(*arguments: Any) -> Any:
-    return (c_void_p * len(arguments))(*(addressof(each) for each in arguments))
+    return (c_void_p * len(arguments))(*(addressof(argument) for argument in arguments))
 
 
 @pytest.mark.parametrize(("far", "freed"), [(N, False), (1 << 40, False), (0, True)])
-def test_an_illegal_address_stays_the_contexts(image: bytes, far: int, freed: bool) -> None:
+def test_illegal_address_is_sticky(image: bytes, far: int, freed: bool) -> None:
     ended = in_child(far_store, image, far, freed)
     assert set(ended.value) == {ILLEGAL_ADDRESS}
     assert "kernel at, block (0, 0, 0), thread (0, 0, 0): it writes 4 bytes" in ended.said
@@ -225,7 +229,7 @@ def modules(driver: Driver, image: bytes, cubin: bytes) -> dict[str, Any]:
         return value.value
 
     large = driver.function(image, "large")
-    found = {
+    results = {
         "cubin": driver.call("cuModuleLoadData", byref(c_void_p()), cubin),
         "text": driver.call("cuModuleLoadData", byref(c_void_p()), b".version 8.0\n" + bytes(64)),
         "no kernel": driver.call("cuModuleGetFunction", byref(c_void_p()), c_void_p(1), b"add"),
@@ -244,14 +248,14 @@ def modules(driver: Driver, image: bytes, cubin: bytes) -> dict[str, Any]:
         "asked": driver.call("cuFuncSetAttribute", large, 8, 232448 - 32768),
         "asked for too much": driver.call("cuFuncSetAttribute", large, 8, 232448 - 32768 + 1),
     }
-    found["large"] = driver.launch(large, one, (N,), (at,), shared=100000)
-    return found
+    results["large"] = driver.launch(large, one, (N,), (at,), shared=100000)
+    return results
 
 
 def test_modules_and_launches(image: bytes) -> None:
     cubin = bytes(compile_cuda('extern "C" __global__ void f() {}', 90).code.code)
-    found = in_child(modules, image, cubin).value
-    assert found == {
+    results = in_child(modules, image, cubin).value
+    assert results == {
         "cubin": NO_BINARY,
         "text": INVALID_IMAGE,
         "no kernel": INVALID_HANDLE,
@@ -295,7 +299,7 @@ def unloaded(driver: Driver, image: bytes) -> tuple[float, int]:
     return first(driver, at), add(driver, function, at, 1.0, stream)
 
 
-def test_a_module_is_unloaded_behind_its_kernels(image: bytes) -> None:
+def test_module_unloads_after_its_kernels(image: bytes) -> None:
     assert in_child(unloaded, image).value == (2.0, INVALID_HANDLE)
 
 
@@ -320,7 +324,7 @@ def test_faults_and_the_log(image: bytes, tmp_path: Path) -> None:
     assert loaded["kernels"] == "add reverse large at"
 
 
-def test_a_fault_may_be_a_driver_that_hangs() -> None:
+def test_hanging_driver_fault() -> None:
     script = "import sys; from tests.testbeds.cuda.host import Driver; Driver(sys.argv[1]).begin()"
     with pytest.raises(subprocess.TimeoutExpired):
         subprocess.run(

@@ -218,7 +218,7 @@ def cases() -> Cases:
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[case.name for case in CASES])
-def test_it_is_told(cases: Cases, number: int) -> None:
+def test_kernel_faults_are_reported(cases: Cases, number: int) -> None:
     case, name = CASES[number], f"wrong_{number}"
     ended, line = cases.ends[name], cases.lines[name]
     code, after, x = ended.value
@@ -231,7 +231,7 @@ def test_it_is_told(cases: Cases, number: int) -> None:
 @pytest.mark.parametrize(
     "number", [i for i, case in enumerate(CASES) if case.right], ids=lambda i: CASES[i].name
 )
-def test_the_right_form_is_taken(cases: Cases, number: int) -> None:
+def test_correct_kernels_pass(cases: Cases, number: int) -> None:
     ended = cases.ends[f"right_{number}"]
     code, after, x = ended.value
     assert (code, after, ended.said) == (0, 0, "") and not np.isnan(x).any()

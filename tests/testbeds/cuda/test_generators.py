@@ -33,15 +33,15 @@ def winograd(conv: Convolution, machine: Machine) -> list[Choice]:
     """Return a choice of each size of tiles that fits."""
     if not Winograd().applies(conv, machine):
         return []
-    return list({each.tile: each for each in algorithm.candidates(conv, machine)}.values())
+    return list({choice.tile: choice for choice in algorithm.candidates(conv, machine)}.values())
 
 
 @pytest.mark.parametrize(
     ("generator", "layers", "kinds"),
-    [(direct, LAYERS, 1), (winograd, [each for each in WINOGRADS for _ in range(3)], 3)],
+    [(direct, LAYERS, 1), (winograd, [item for item in WINOGRADS for _ in range(3)], 3)],
     ids=["direct", "winograd"],
 )
-def test_what_a_tuner_may_choose_computes_the_same(
+def test_all_candidates_compute_the_same(
     generator: Callable[[Convolution, Machine], list[Choice]],
     layers: Sequence[Layer],
     kinds: int,
@@ -50,16 +50,16 @@ def test_what_a_tuner_may_choose_computes_the_same(
     state: Path,
 ) -> None:
     assert state
-    taken: list[Choice] = []
+    chosen: list[Choice] = []
 
-    def wanted(contraction: Contraction, machine: Machine, use_winograd: bool) -> Choice:
-        found = generator(contraction, machine) if isinstance(contraction, Convolution) else []
-        if not found:
+    def candidates_of(contraction: Contraction, machine: Machine, use_winograd: bool) -> Choice:
+        candidates = generator(contraction, machine) if isinstance(contraction, Convolution) else []
+        if not candidates:
             return default_choice(contraction, machine, use_winograd)
-        taken.append(found[len(taken) % len(found)])
-        return taken[-1]
+        chosen.append(candidates[len(chosen) % len(candidates)])
+        return chosen[-1]
 
-    monkeypatch.setattr(choices, "default_choice", wanted)
+    monkeypatch.setattr(choices, "default_choice", candidates_of)
     with emulated(monkeypatch) as board:
-        assert error_of(loaded(side_by_side([layer(each) for each in layers])), board, tmp_path) < 3e-6
-    assert len({str(getattr(each, "tile", "")) for each in taken}) >= kinds
+        assert error_of(loaded(side_by_side([layer(item) for item in layers])), board, tmp_path) < 3e-6
+    assert len({str(getattr(item, "tile", "")) for item in chosen}) >= kinds

@@ -53,13 +53,13 @@ def test_a_product_with_shared_memory_and_barriers() -> None:
     np.testing.assert_array_equal(c, a @ b)
 
 
-def test_an_error_of_the_compiler_is_told_with_its_line() -> None:
+def test_compiler_error_names_the_line() -> None:
     wrong = 'extern "C" __global__ void wrong(float* a) {\n  a[0] = nowhere;\n}\n'
     with pytest.raises(ToolchainError, match=r"line 2: use of undeclared identifier 'nowhere'"):
         compile_emulated(wrong, HERE)
 
 
-def test_a_function_is_compiled_for_it() -> None:
+def test_tvm_function_compiles_for_the_emulated_driver() -> None:
     target = tvm.target.Target(
         {"kind": "cuda", "arch": "sm_80", "keys": ["cuda", "gpu", "emulated"]},
         host={"kind": "llvm", "mtriple": HERE.triple},

@@ -28,7 +28,7 @@ DELICATE = {
 PARTS = 4
 
 
-def test_delicate_operators_compute_what_onnx_says() -> None:
+def test_delicate_operators_match_onnx() -> None:
     """All others take minutes: a kernel compiles for a second, since each access is checked."""
     assert refusals((case for name in DELICATE for case in cases()[name]), "cuda") == {}
 
@@ -36,21 +36,21 @@ def test_delicate_operators_compute_what_onnx_says() -> None:
 @pytest.mark.full
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_operator_computes_what_onnx_says(part: int) -> None:
-    wanted = dict(list(cases().items())[part::PARTS])
-    found = refusals((case for mine in wanted.values() for case in mine), "cuda")
-    assert found == {wanted[name][0].name: why for name, why in NOT_COMPARED.items() if name in wanted}
+def test_every_operator_matches_onnx(part: int) -> None:
+    selected = dict(list(cases().items())[part::PARTS])
+    failures = refusals((case for cases_of in selected.values() for case in cases_of), "cuda")
+    assert failures == {selected[name][0].name: why for name, why in NOT_COMPARED.items() if name in selected}
 
 
 @pytest.mark.full
 @pytest.mark.timeout(1800)
-def test_so_they_do_in_float16(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operators_match_onnx_in_float16(monkeypatch: pytest.MonkeyPatch) -> None:
     """To what float16 rounds, relative to the largest number; NVRTC takes their kernels, too."""
     monkeypatch.setattr(options, "CodeOptions", partial(options.CodeOptions, dtype="float16"))
     rough = [
         replace(case, rtol=3e-2, atol=3e-2 * max(map(largest, case.outputs)))
-        for mine in cases().values()
-        for case in mine
+        for cases_of in cases().values()
+        for case in cases_of
     ]
     assert refusals(rough, "cuda") == {cases()[name][0].name: why for name, why in NOT_COMPARED.items()}
 

@@ -99,17 +99,17 @@ def test_every_fault_shows(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert state
     case = CASES[name]
 
-    def wanted(contraction: Contraction, machine: Machine, use_winograd: bool) -> Choice:
-        mine = isinstance(contraction, Matmul) or contraction.co == CHANNELS
-        return case.choice if case.choice and mine else default_choice(contraction, machine, use_winograd)
+    def is_case(contraction: Contraction, machine: Machine, use_winograd: bool) -> Choice:
+        matches = isinstance(contraction, Matmul) or contraction.co == CHANNELS
+        return case.choice if case.choice and matches else default_choice(contraction, machine, use_winograd)
 
-    monkeypatch.setattr(choices, "default_choice", wanted)
+    monkeypatch.setattr(choices, "default_choice", is_case)
     bed = Bed(case.model, case.of[0], tmp_path, case.of[1])
     assert bed.end() == "right"
     source = bed.sources[0]
-    planted = {f"{each.fault.name} {each.place}": each for each in places(source)}
+    planted = {f"{place.fault.name} {place.place}": place for place in places(source)}
     assert any(fault.startswith("missing barrier") for fault in planted)
-    ends = {fault: bed.end(each) for fault, each in planted.items()}
+    ends = {fault: bed.end(place) for fault, place in planted.items()}
     print("\n".join(f"{name}: {fault}: {end}" for fault, end in ends.items()))
     assert tuple(fault for fault, end in ends.items() if end == "right") == tuple(case.harmless)
     assert not any("cannot compile" in end for end in ends.values())

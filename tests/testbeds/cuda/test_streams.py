@@ -58,7 +58,7 @@ def lazy(driver: Driver, image: bytes) -> dict[str, Any]:
     return {"before": before, "query": not_ready, "after": float(host[0])}
 
 
-def test_what_nobody_waits_for_is_not_done(image: bytes) -> None:
+def test_unsynchronised_work_is_not_done(image: bytes) -> None:
     assert in_child(lazy, image).value == {"before": 0.0, "query": NOT_READY, "after": 2.0}
 
 
@@ -78,7 +78,7 @@ def ordered(driver: Driver, image: bytes, waits: bool) -> float:
 
 
 @pytest.mark.parametrize(("waits", "value"), [(True, 2.0), (False, 1.0)])
-def test_streams_wait_for_events_alone(image: bytes, waits: bool, value: float) -> None:
+def test_streams_synchronise_by_events_only(image: bytes, waits: bool, value: float) -> None:
     assert in_child(ordered, image, waits).value == value
 
 
@@ -125,7 +125,7 @@ def test_events_take_real_times(image: bytes) -> None:
 def captured(driver: Driver, image: bytes) -> dict[str, Any]:
     driver.begin()
     stream, at, by = stream_of(driver), ones(driver), c_float(1.0)
-    function, graph, made = driver.function(image, "add"), c_void_p(), c_void_p()
+    function, graph, instance = driver.function(image, "add"), c_void_p(), c_void_p()
     driver.do("cuStreamBeginCapture_v2", stream, 0)
     assert driver.launch(function, (1,), (N,), (at, by), stream=stream) == 0
     by.value = 1000.0  # arguments are those of the capture
@@ -133,20 +133,20 @@ def captured(driver: Driver, image: bytes) -> dict[str, Any]:
     driver.do("cuStreamEndCapture", stream, byref(graph))
     driver.do("cuGraphGetNodes", graph, None, byref(nodes))
     untouched = first(driver, at)
-    driver.do("cuGraphInstantiateWithFlags", byref(made), graph, c_ulonglong(0))
+    driver.do("cuGraphInstantiateWithFlags", byref(instance), graph, c_ulonglong(0))
     driver.do("cuGraphDestroy", graph)
     for _ in range(3):
-        driver.do("cuGraphLaunch", made, stream)
+        driver.do("cuGraphLaunch", instance, stream)
     driver.do("cuStreamSynchronize", stream)
     value = first(driver, at)
-    driver.do("cuGraphExecDestroy", made)
-    gone = driver.call("cuGraphLaunch", made, stream)
-    return {"nodes": nodes.value, "untouched": untouched, "value": value, "gone": gone}
+    driver.do("cuGraphExecDestroy", instance)
+    destroyed = driver.call("cuGraphLaunch", instance, stream)
+    return {"nodes": nodes.value, "untouched": untouched, "value": value, "gone": destroyed}
 
 
-def test_a_graph_is_recorded_then_run(image: bytes) -> None:
-    found = in_child(captured, image).value
-    assert found == {"nodes": 1, "untouched": 1.0, "value": 4.0, "gone": INVALID_VALUE}
+def test_graph_capture_and_launch(image: bytes) -> None:
+    results = in_child(captured, image).value
+    assert results == {"nodes": 1, "untouched": 1.0, "value": 4.0, "gone": INVALID_VALUE}
 
 
 FORBIDDEN = ("cuStreamSynchronize", "cuCtxSynchronize", "cuMemAlloc_v2", "cuModuleLoadData", "null stream")
@@ -174,7 +174,7 @@ def forbidden(driver: Driver, image: bytes, what: str, mode: int) -> tuple[int, 
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
-def test_what_a_capture_forbids_ends_it(image: bytes, what: str) -> None:
+def test_forbidden_calls_end_a_capture(image: bytes, what: str) -> None:
     code = IMPLICIT if what == "null stream" else CAPTURE_UNSUPPORTED
     assert in_child(forbidden, image, what, 0).value == (code, CAPTURE_INVALIDATED, CAPTURE_INVALIDATED)
 
@@ -188,26 +188,26 @@ def states(driver: Driver, image: bytes) -> dict[str, int]:
     driver.begin()
     one, two, event, graph = stream_of(driver), stream_of(driver), c_void_p(), c_void_p()
     at, function = ones(driver), driver.function(image, "add")
-    found = {
+    results = {
         "end without begin": driver.call("cuStreamEndCapture", one, byref(graph)),
         "null": driver.call("cuStreamBeginCapture_v2", None, 0),
     }
     driver.do("cuStreamBeginCapture_v2", one, 0)
-    found["twice"] = driver.call("cuStreamBeginCapture_v2", one, 0)
+    results["twice"] = driver.call("cuStreamBeginCapture_v2", one, 0)
     driver.do("cuEventCreate", byref(event), 2)
     driver.do("cuEventRecord", event, one)
     driver.do("cuStreamWaitEvent", two, event, 0)
     add(driver, function, at, 1.0, two)
-    found["of another stream"] = driver.call("cuStreamEndCapture", two, byref(graph))
-    found["unjoined"] = driver.call("cuStreamEndCapture", one, byref(graph))
+    results["of another stream"] = driver.call("cuStreamEndCapture", two, byref(graph))
+    results["unjoined"] = driver.call("cuStreamEndCapture", one, byref(graph))
     driver.do("cuStreamBeginCapture_v2", one, 0)
     driver.do("cuEventRecord", event, one)
     driver.do("cuStreamWaitEvent", two, event, 0)
     add(driver, function, at, 1.0, two)
     driver.do("cuEventRecord", event, two)
     driver.do("cuStreamWaitEvent", one, event, 0)
-    found["joined"] = driver.call("cuStreamEndCapture", one, byref(graph))
-    return found
+    results["joined"] = driver.call("cuStreamEndCapture", one, byref(graph))
+    return results
 
 
 def test_states_of_captures(image: bytes) -> None:

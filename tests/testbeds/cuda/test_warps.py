@@ -88,9 +88,9 @@ def tf32(array: np.ndarray) -> np.ndarray:
 def test_tf32_tensor_cores() -> None:
     random = np.random.default_rng(0)
     a, b, d = (random.standard_normal(shape).astype("f4") for shape in ((16, 8), (8, 8), (16, 8)))
-    *_, found = run(TF32, "tf32", 32, (a, b, d))
+    *_, product = run(TF32, "tf32", 32, (a, b, d))
     exact = tf32(a).astype("f8") @ tf32(b).astype("f8") + d
-    assert abs(found - exact).max() < 1e-6
+    assert abs(product - exact).max() < 1e-6
     assert abs(a.astype("f8") @ b.astype("f8") + d - exact).max() > 1e-4, "the inputs are rounded"
 
 
@@ -98,32 +98,32 @@ def test_half_tensor_cores() -> None:
     random = np.random.default_rng(1)
     a, b = (random.standard_normal(shape).astype("f2") for shape in ((16, 16), (16, 8)))
     d = random.standard_normal((16, 8)).astype("f4")
-    *_, found = run(HALF, "half_product", 32, (a, b, d))
-    assert abs(found - (a.astype("f8") @ b.astype("f8") + d)).max() < 2e-6
+    *_, product = run(HALF, "half_product", 32, (a, b, d))
+    assert abs(product - (a.astype("f8") @ b.astype("f8") + d)).max() < 2e-6
 
 
 def test_matrices_from_shared_memory() -> None:
     random = np.random.default_rng(2)
     a, b = (random.standard_normal(shape).astype("f2") for shape in ((16, 16), (16, 8)))
-    *_, found = run(LOADED, "loaded", 32, (a, b, np.zeros((16, 8), "f4")))
-    assert abs(found - a.astype("f8") @ b.astype("f8")).max() < 2e-6
+    *_, product = run(LOADED, "loaded", 32, (a, b, np.zeros((16, 8), "f4")))
+    assert abs(product - a.astype("f8") @ b.astype("f8")).max() < 2e-6
 
 
 def test_shuffles_and_ballots() -> None:
-    (found,) = run(SHUFFLES, "shuffles", 64, (np.zeros((5, 64), "i4"),))
+    (lanes,) = run(SHUFFLES, "shuffles", 64, (np.zeros((5, 64), "i4"),))
     lane = np.arange(64)
-    np.testing.assert_array_equal(found[0], lane // 32 * 32 + 5)
-    np.testing.assert_array_equal(found[1], np.where(lane % 16 < 3, lane, lane - 3))
-    np.testing.assert_array_equal(found[2], np.where(lane % 16 >= 13, lane, lane + 3))
-    np.testing.assert_array_equal(found[3], lane ^ 9)
+    np.testing.assert_array_equal(lanes[0], lane // 32 * 32 + 5)
+    np.testing.assert_array_equal(lanes[1], np.where(lane % 16 < 3, lane, lane - 3))
+    np.testing.assert_array_equal(lanes[2], np.where(lane % 16 >= 13, lane, lane + 3))
+    np.testing.assert_array_equal(lanes[3], lane ^ 9)
     ballots = [sum(1 << i for i in range(32) if (warp * 32 + i) % 3 == 0) for warp in range(2)]
-    np.testing.assert_array_equal(found[4].view("u4"), np.repeat(ballots, 32))
+    np.testing.assert_array_equal(lanes[4].view("u4"), np.repeat(ballots, 32))
 
 
 @pytest.mark.parametrize(
     ("source", "kernel"), [(TF32, "tf32"), (HALF, "half_product"), (LOADED, "loaded"), (SHUFFLES, "shuffles")]
 )
-def test_nvrtc_takes_the_same_text(source: str, kernel: str) -> None:
+def test_nvrtc_compiles_the_same_source(source: str, kernel: str) -> None:
     text = CUDA.sections(source)[kernel]
     half = "#include <cuda_fp16.h>\n" if "half" in text else ""
     assert compile_cuda(half + text, 80).code

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from toolchain.devices.kernel import Kernel
-from toolchain.testbeds.mali.compiled import Block, KernelStatistics
 from toolchain.testbeds.mali.estimate import Estimate
 from toolchain.testbeds.mali.model import Modelled
+from toolchain.testbeds.mali.statistics import Block, KernelStatistics
 
 COMPILED = KernelStatistics(16, 221, 129, 167, 7, 9, 64, (Block(),), ())
 
@@ -21,4 +21,4 @@ class FixedModel:
     def __exit__(self, *_ended: object) -> None: ...
 
     def ask(self, kernels: Iterable[Kernel]) -> list[Modelled]:
-        return [Modelled(each, COMPILED, Estimate(40, 20, 0, 30, 20.0, 0.25)) for each in kernels]
+        return [Modelled(kernel, COMPILED, Estimate(40, 20, 0, 30, 20.0, 0.25)) for kernel in kernels]

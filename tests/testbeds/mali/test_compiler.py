@@ -17,7 +17,7 @@ from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import Engine
 from toolchain.testbeds.mali import store as compiler
-from toolchain.testbeds.mali.compiled import read_compiled
+from toolchain.testbeds.mali.statistics import read_statistics
 from toolchain.testbeds.mali.store import KernelError, LateError, MaliCompiler
 
 pytestmark = pytest.mark.slow
@@ -41,18 +41,18 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def containers(engine: Engine) -> list[str]:
     """Return the containers of the image; those of other tests have another one."""
     image = compiler.image_named(compiler.IMAGE).tag  # type: ignore[attr-defined] # a stand-in: see `engine`
-    return [each["Id"] for each in engine.api.containers(all=True, filters={"ancestor": image})]
+    return [container["Id"] for container in engine.api.containers(all=True, filters={"ancestor": image})]
 
 
 def test_one_container_compiles_many_kernels(engine: Engine) -> None:
     with MaliCompiler() as model:
-        found = [model.compile(kernel(name)) for name in ("one", "two")]
+        statistics = [model.compile(kernel(name)) for name in ("one", "two")]
         assert len(containers(engine)) == 1
-    assert found == [read_compiled(RECORDED)] * 2
+    assert statistics == [read_statistics(RECORDED)] * 2
     assert containers(engine) == []
 
 
-def test_a_kernel_that_does_not_compile_costs_the_next_one_nothing(engine: Engine) -> None:
+def test_compile_error_does_not_affect_the_next_kernel(engine: Engine) -> None:
     with MaliCompiler(seconds=7) as model:
         with pytest.raises(KernelError, match="kernel refused does not compile: error: no kernel") as refused:
             model.compile(kernel("refused"))
@@ -67,19 +67,19 @@ def test_a_kernel_that_does_not_compile_costs_the_next_one_nothing(engine: Engin
     assert containers(engine) == []
 
 
-def test_a_container_that_ends_is_told_in_its_own_words_and_replaced(engine: Engine) -> None:
+def test_dead_container_is_reported_and_replaced(engine: Engine) -> None:
     with MaliCompiler() as model:
         with pytest.raises(
             ToolchainError, match=r"container of mali-model ended: started\nkilled by a test"
-        ) as told:
+        ) as raised:
             model.compile(kernel("crash"))
-        assert not isinstance(told.value, KernelError)
+        assert not isinstance(raised.value, KernelError)
         assert containers(engine) == []
         assert model.compile(kernel("one")).registers == 4
     assert containers(engine) == []
 
 
-def test_one_that_says_nothing_is_not_waited_for(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_container_times_out(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "_ANSWER_SECONDS", 1.0)
     with MaliCompiler(seconds=1) as model, pytest.raises(ToolchainError, match="mali-model does not answer"):
         model.compile(kernel("silent"))
@@ -97,21 +97,21 @@ def test_ctrl_c_ends_the_container(engine: Engine) -> None:
     assert containers(engine) == []
 
 
-def test_an_image_that_is_not_here_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_image_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         compiler, "image_named", lambda name: Image(name=f"no-{name}", description="x", folder="x")
     )
-    with pytest.raises(MissingError, match="image mali-model is not here") as told, MaliCompiler():
+    with pytest.raises(MissingError, match="image mali-model is not here") as raised, MaliCompiler():
         pass
-    assert "toolchain image build mali-model" in told.value.hint
+    assert "toolchain image build mali-model" in raised.value.hint
 
 
-def test_an_older_image_is_told(tmp_path: Path) -> None:
+def test_outdated_image_is_reported(tmp_path: Path) -> None:
     with (
         pytest.MonkeyPatch.context() as patch,
         compiler_image(tmp_path / "old", patch, RECORDED, version="mesa-1"),
-        pytest.raises(MissingError, match=r"out of date: it has 'mali-model mesa-1'") as told,
+        pytest.raises(MissingError, match=r"out of date: it has 'mali-model mesa-1'") as raised,
         MaliCompiler(),
     ):
         pass
-    assert "toolchain image build mali-model" in told.value.hint
+    assert "toolchain image build mali-model" in raised.value.hint

@@ -40,7 +40,7 @@ def test_one_loop(loop: str, turns: int | None) -> None:
 
 
 @given(st.integers(0, 99), st.integers(0, 99), st.integers(1, 20))
-def test_it_turns_as_often_as_python_does(first: int, last: int, step: int) -> None:
+def test_trip_counts_match_python(first: int, last: int, step: int) -> None:
     loop = f"for (int i = {first}; i < {last}; i += {step}) "
     assert trip_counts(f"{loop}for (int j = 0; j < 2; ++j) {{}}") == [len(range(first, last, step)), 2]
 
@@ -64,7 +64,7 @@ GUARDED = """__kernel void k(__global float* x) {
 """
 
 
-def test_a_guarded_loop_turns_for_those_that_come_to_it() -> None:
+def test_guarded_loops_count_for_active_items() -> None:
     """Of 32 columns one is the first; of 16 rows there are two in the first group's first two."""
     assert loops(GUARDED) == [
         Loop(5),
@@ -76,7 +76,7 @@ def test_a_guarded_loop_turns_for_those_that_come_to_it() -> None:
     ]
 
 
-def test_guards_within_guards_are_multiplied_and_braces_need_not_be() -> None:
+def test_nested_guards_multiply() -> None:
     source = (
         "if (convert_int(get_group_id(0)) == 0) if (convert_int(get_group_id(1)) == 0) "
         "for (int i = 0; i < 2; ++i) x[i] = 0; for (int i = 0; i < 3; ++i) x[i] = 0;"
@@ -84,6 +84,6 @@ def test_guards_within_guards_are_multiplied_and_braces_need_not_be() -> None:
     assert loops(source) == [Loop(2, 1 / 8), Loop(3)]
 
 
-def test_a_condition_that_nobody_knows_guards_nothing() -> None:
+def test_unknown_conditions_guard_nothing() -> None:
     assert loops("if (x[3] < 7) { for (int i = 0; i < 2; ++i) {} }") == [Loop(2)]
     assert loops("if (v < 7) { for (int i = 0; i < 2; ++i) {} }") == [Loop(2)]

@@ -12,7 +12,7 @@ from tests.tuning.toy_run import TASK
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.records.exchange import Function
 from toolchain.records.record import Record, RecordKey
-from toolchain.records.sqlite.file import SqliteFile
+from toolchain.records.sqlite import SqliteFile
 from toolchain.records.store import RecordStore
 from toolchain.tuning.boards.pace import Pace, longest_pace, trial_limit_s, usual_pace
 from toolchain.tuning.boards.pace import earlier_pace as paced_by

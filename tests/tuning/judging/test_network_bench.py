@@ -20,7 +20,7 @@ from toolchain.files.scratch import scratch_folder
 from toolchain.models.load import Model, load_model
 from toolchain.models.multi_shape import load_shapes
 from toolchain.models.options import ModelOptions, shape_options
-from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.sqlite import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.tasks.backend import Network
 from toolchain.tasks.options import CodeOptions

@@ -17,7 +17,7 @@ from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.records.sqlite.file import SqliteFile
+from toolchain.records.sqlite import SqliteFile
 from toolchain.records.store import RecordStore
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.events import Event

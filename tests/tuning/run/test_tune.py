@@ -23,7 +23,7 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.records.record import Provenance, Record
-from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.sqlite import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
 from toolchain.tasks.candidate import Candidate, record_key

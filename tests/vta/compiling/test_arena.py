@@ -17,7 +17,7 @@ def _lives(draw: st.DrawFn) -> Lifetime:
 
 
 @given(st.dictionaries(st.text(max_size=3), _lives(), max_size=12))
-def test_what_lives_at_the_same_time_lies_apart(lives: dict[str, Lifetime]) -> None:
+def test_values_alive_together_do_not_overlap(lives: dict[str, Lifetime]) -> None:
     places, size = plan(lives)
     for name, life in lives.items():
         assert places[name] % 64 == 0 and places[name] + life.size <= size
@@ -26,16 +26,16 @@ def test_what_lives_at_the_same_time_lies_apart(lives: dict[str, Lifetime]) -> N
                 assert places[name] + life.size <= places[other] or places[other] + its.size <= places[name]
 
 
-def test_places_are_used_again() -> None:
+def test_memory_of_dead_values_is_reused() -> None:
     chain = {f"{step}": Lifetime(6400, step, step + 1) for step in range(10)}
     assert plan(chain)[1] == 2 * 6400
 
 
-def test_sections_begin_pages() -> None:
+def test_sections_are_page_aligned() -> None:
     assert sections({"a": 1, "b": 4096, "c": 0, "d": 5}) == ({"a": 0, "b": 4096, "c": 8192, "d": 8192}, 12288)
 
 
-def test_too_much_memory_says_what_to_do() -> None:
+def test_oversized_program_names_the_remedy() -> None:
     with pytest.raises(ToolchainError) as refused:
         sections({"activations": 2**20, "constants": 32 * 2**20})
     assert "33.0 MiB" in refused.value.message and "32.0 MiB constants" in refused.value.message

@@ -13,7 +13,7 @@ import pytest
 from tests.vta.regions import case
 from tests.vta.test_pynq import Board, program  # noqa: F401 - a fixture
 from toolchain.vta.compiling.blob import HEADER, checked
-from toolchain.vta.design.config import SAMPLES
+from toolchain.vta.design import SAMPLES
 
 pytestmark = pytest.mark.slow
 
@@ -90,7 +90,7 @@ def test_a_program_stays_within_its_memory(board: Board) -> None:
 
 
 @pytest.mark.full
-def test_mutations_are_answered(board: Board) -> None:
+def test_mutated_programs_are_answered(board: Board) -> None:
     blob = case().blob
     blobs = []
     for seed in range(CASES):
@@ -101,7 +101,7 @@ def test_mutations_are_answered(board: Board) -> None:
             changed[draw.randrange(where)] ^= 1 << draw.randrange(8)
         if draw.random() < 0.2:
             changed = changed[: draw.randrange(len(changed))]
-        whole = bytes(changed)
-        blobs.append(checked(whole) if draw.random() < 0.8 and len(whole) > 12 else whole)
-    found = answers(board, blobs)
-    assert len(found) == CASES and "ran" in found
+        mutated = bytes(changed)
+        blobs.append(checked(mutated) if draw.random() < 0.8 and len(mutated) > 12 else mutated)
+    verdicts = answers(board, blobs)
+    assert len(verdicts) == CASES and "ran" in verdicts

@@ -12,7 +12,7 @@ from tests.vta.generated import BASE, PYNQ, alone, layer, regions
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.estimate import channels_first, estimated_cycles, legal_knobs, traffic
 from toolchain.vta.compiling.tiling import Tiling, input_loads
-from toolchain.vta.design.config import Sram
+from toolchain.vta.design import Sram
 from toolchain.vta.isa import Load, is_nop
 from toolchain.vta.layers.layer import read_shape
 from toolchain.vta.layers.region import Region
@@ -24,15 +24,15 @@ from toolchain.vta.machine.simulator import Simulated, Simulator
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(region=regions())
-def test_operands_are_loaded_as_often_as_it_says(region: Region) -> None:
+def test_traffic_counts_the_programs_loads(region: Region) -> None:
     of = region.layers[0]
     program = assemble(region, PYNQ)
     cut = Tiling(of.layer.shape, program.knobs[0], PYNQ, of.residual is not None)
     times = traffic(cut, channels_first(cut, PYNQ.cycles))
-    loads = [each for each in program.instructions if isinstance(each, Load) and not is_nop(each)]
-    weights = [each for each in loads if each.memory is Sram.WGT]
+    loads = [load for load in program.instructions if isinstance(load, Load) and not is_nop(load)]
+    weights = [load for load in loads if load.memory is Sram.WGT]
     assert len(weights) == times.weights + (1 if cut.residual else 0)
-    inputs = [each for each in loads if each.memory is Sram.INP]
+    inputs = [load for load in loads if load.memory is Sram.INP]
     if not cut.residual:
         shape, knobs = cut.shape, cut.knobs
         tiles = list(
@@ -44,7 +44,7 @@ def test_operands_are_loaded_as_often_as_it_says(region: Region) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["1,56,56,64,128,1,1,0,0,2,2", "1,14,14,256,512,3,3,1,1,2,2"])
-def test_the_formula_is_near_the_model(simulator: Simulator, text: str) -> None:
+def test_estimate_is_close_to_the_cycle_model(simulator: Simulator, text: str) -> None:
     shape = read_shape(text)
     legal = legal_knobs(shape, PYNQ)
     best = legal[: len(legal) // 2]

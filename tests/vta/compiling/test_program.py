@@ -39,14 +39,14 @@ def blocks(widths: list[int], size: int, seed: int = 0) -> Region:
     for number, width in enumerate(widths):
         stride = 1 if width == before else 2
         inner = add(f"inner{number}", value, shape(size, before, width, 3, stride))
-        beside = value if stride == 1 else add(f"beside{number}", value, shape(size, before, width, 1, 2))
+        shortcut = value if stride == 1 else add(f"beside{number}", value, shape(size, before, width, 1, 2))
         size = -(-size // stride)
-        value = add(f"block{number}", inner, shape(size, width, width, 3), beside)
+        value = add(f"block{number}", inner, shape(size, width, width, 3), shortcut)
         before = width
     return Region(layers, ["x"], [value])
 
 
-def test_blocks_with_residuals_are_one_program(simulator: Simulator) -> None:
+def test_residual_blocks_compile_to_one_program(simulator: Simulator) -> None:
     region = blocks([32, 32, 48], 14)
     ran = run(simulator, region)
     assert not lint(ran.program)
@@ -98,7 +98,7 @@ def test_many_small_networks(simulator: Simulator, region: Region) -> None:
     run(simulator, region)
 
 
-def test_other_memory_moves_every_address() -> None:
+def test_relocation_changes_every_address() -> None:
     program = assemble(alone(layer(shape(8, 16, 16, 3))), PYNQ)
     moved = relocated(program.instructions, 0x10000, PYNQ)
     for before, after in zip(program.instructions, moved, strict=True):
@@ -111,7 +111,7 @@ def test_other_memory_moves_every_address() -> None:
         relocated(program.instructions, 0x80, PYNQ)
 
 
-def test_a_program_as_one_run_of_bytes() -> None:
+def test_blob_contains_header_and_memory_image() -> None:
     program = assemble(alone(layer(shape(8, 20, 40, 3), residual=True)), PYNQ)
     blob = blob_of(program)
     magic, version, crc, isa_rev, *_, memory, image_at, begin, code_at, count, inputs, outputs = (
@@ -120,8 +120,8 @@ def test_a_program_as_one_run_of_bytes() -> None:
     assert (magic, version, isa_rev, inputs, outputs) == (b"EVTA", VERSION, 2, 2, 1)
     assert crc == zlib.crc32(blob[12:])
     assert begin % 4096 == 0 and len(blob) - begin == memory - image_at
-    whole = bytes(image_at) + blob[begin:]
-    assert whole[code_at : code_at + 16 * count] == program.code() and whole == bytes(program.memory())
+    image = bytes(image_at) + blob[begin:]
+    assert image[code_at : code_at + 16 * count] == program.code() and image == bytes(program.memory())
     places = list(struct.iter_unpack(DESCRIPTION.format, blob[HEADER.size :][: 3 * DESCRIPTION.size]))
     assert [place[2:] for place in places] == [(1, 2, 8, 8, 1, 16), (1, 3, 8, 8, 1, 16), (1, 3, 8, 8, 1, 16)]
     assert blob == blob_of(assemble(alone(layer(shape(8, 20, 40, 3), residual=True)), PYNQ))
@@ -131,7 +131,7 @@ def test_a_program_as_one_run_of_bytes() -> None:
 
 
 @pytest.mark.slow
-def test_a_region_that_is_too_large_says_what_to_do() -> None:
+def test_oversized_region_names_the_remedy() -> None:
     wide = shape(1, 2048, 1024, 3)
     values = seeded_layer(wide, 0)
     two = Region([RegionLayer(values, "x", "y"), RegionLayer(values, "x", "z")], ["x"], ["y", "z"])
@@ -154,14 +154,14 @@ def test_designs_of_several_rows_are_refused() -> None:
         ({"result": "z"}, "no layer has y"),
     ],
 )
-def test_layers_that_do_not_hold_together_are_named(change: dict[str, str], reason: str) -> None:
+def test_inconsistent_layers_are_named(change: dict[str, str], reason: str) -> None:
     region = alone(layer(shape(8, 16, 16, 3)))
     wrong = replace(region, layers=[replace(region.layers[0], **change)])
     with pytest.raises(ToolchainError, match=reason):
         assemble(wrong, PYNQ)
 
 
-def test_instructions_lie_in_the_memory() -> None:
+def test_memory_contains_the_instructions() -> None:
     program = assemble(alone(layer(shape(8, 16, 16, 3))), PYNQ)
     section = program.sections["instructions"]
     assert program.memory(BASE)[section.offset : section.offset + section.size] == program.code(BASE)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.vta.instructions import instructions
-from toolchain.vta.design.config import SAMPLES, VtaConfig
+from toolchain.vta.design import SAMPLES, VtaConfig
 from toolchain.vta.isa import Alu, Finish, Gemm, Instruction, Load, Store, encode, pack_micro_ops
 
 PYNQ = SAMPLES["pynq"]
@@ -50,7 +50,7 @@ def widths(kind: type[Any], design: VtaConfig) -> dict[str, int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 @given(data=st.data())
-def test_as_a_c_compiler_lays_them_out(name: str, data: st.DataObject) -> None:
+def test_fields_match_a_c_compilers_layout(name: str, data: st.DataObject) -> None:
     design = DESIGNS[name]
     instruction: Instruction = data.draw(instructions(design.isa_rev))
     wide = widths(type(instruction), design)
@@ -70,7 +70,7 @@ def test_as_a_c_compiler_lays_them_out(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", DESIGNS)
-def test_micro_ops_as_a_c_compiler_lays_them_out(name: str) -> None:
+def test_micro_op_fields_match_a_c_compilers_layout(name: str) -> None:
     gemm = widths(Gemm, DESIGNS[name])
     wide = [gemm[f"{of}_factor_in"] for of in ("dst", "src", "wgt")]
     structure = type("Bits", (ctypes.LittleEndianStructure,), {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.vta.instructions import instructions
 from toolchain.errors import UsageError
 from toolchain.quantities import counted
-from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
+from toolchain.vta.design import SAMPLES, Sram, VtaConfig
 from toolchain.vta.isa import (
     Alu,
     AluOp,
@@ -104,29 +104,29 @@ def test_revision_1_has_shorter_types_and_operations() -> None:
 
 
 @given(st.lists(instructions(), min_size=1, max_size=8))
-def test_what_is_encoded_is_decoded_as_it_was(program: list[Instruction]) -> None:
+def test_instructions_survive_encoding(program: list[Instruction]) -> None:
     assert decode_program(encode_program(program, NEW), NEW) == program
 
 
 @given(instructions(revision=1))
-def test_what_is_encoded_in_revision_1_is_decoded_as_it_was(instruction: Instruction) -> None:
+def test_instructions_survive_encoding_in_revision_1(instruction: Instruction) -> None:
     assert decode(encode(instruction, OLD), OLD) == instruction
 
 
 @given(st.integers(0, (1 << 128) - 1), st.sampled_from([NEW, OLD]))
-def test_any_bits_are_an_instruction_or_refused(word: int, config: VtaConfig) -> None:
+def test_any_bits_decode_or_are_refused(word: int, config: VtaConfig) -> None:
     try:
-        found = decode(word, config)
+        instruction = decode(word, config)
     except UsageError as error:
         assert f"{word >> 64:016x}" in error.message
         assert "--isa-rev" in error.hint
         return
     ignored = 0
-    if isinstance(found, Alu):
+    if isinstance(instruction, Alu):
         ignored = 1 << 7  # the bit that resets a GEMM
-    elif isinstance(found, Store) and config == OLD:
+    elif isinstance(instruction, Store) and config == OLD:
         ignored = 3 << 7  # its type
-    assert encode(found, config) == word & ~ignored
+    assert encode(instruction, config) == word & ~ignored
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_any_bits_are_an_instruction_or_refused(word: int, config: VtaConfig) ->
         (Alu(AluOp.ADD, 0, 1, 1, 1, use_imm=True, imm=1 << 15), "ALU: imm 32768 does not fit into 16 bits"),
     ],
 )
-def test_a_value_without_room_is_named(instruction: Instruction, says: str) -> None:
+def test_value_out_of_range_names_the_field(instruction: Instruction, says: str) -> None:
     with pytest.raises(EncodingError) as raised:
         encode_program([Finish(), instruction], NEW)
     assert raised.value.message == f"instruction 1: {says}"
@@ -154,7 +154,7 @@ def test_a_value_without_room_is_named(instruction: Instruction, says: str) -> N
         (Load(Sram.ACC_8BIT, 0, 0, 1, 1, 1), "LOAD ACC_8BIT has no encoding in revision 1"),
     ],
 )
-def test_what_revision_1_lacks(instruction: Instruction, says: str) -> None:
+def test_revision_1_refuses_newer_operations(instruction: Instruction, says: str) -> None:
     with pytest.raises(EncodingError, match=says):
         encode(instruction, OLD)
 
@@ -171,7 +171,7 @@ def test_what_revision_1_lacks(instruction: Instruction, says: str) -> None:
         (7 << 108 | 4, "ALU has no operation 7"),
     ],
 )
-def test_what_no_encoder_writes_is_refused(word: int, says: str) -> None:
+def test_decoder_refuses_invalid_encodings(word: int, says: str) -> None:
     with pytest.raises(UsageError) as raised:
         decode_program(bytes(15) + b"\0" + word.to_bytes(16, "little"), NEW)
     assert raised.value.message.startswith("instruction 1: ")
@@ -179,13 +179,13 @@ def test_what_no_encoder_writes_is_refused(word: int, says: str) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 15, 17])
-def test_a_cut_program_is_refused(length: int) -> None:
+def test_refuses_a_truncated_program(length: int) -> None:
     with pytest.raises(UsageError, match=f"this one has {counted(length, 'byte')}"):
         decode_program(bytes(length), NEW)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2047), st.integers(0, 2047), st.integers(0, 1023)), min_size=1))
-def test_micro_ops_come_back_as_they_were(indices: list[tuple[int, int, int]]) -> None:
+def test_micro_ops_survive_packing(indices: list[tuple[int, int, int]]) -> None:
     dst, src, wgt = np.array(indices).T
     for before, after in zip(
         (dst, src, wgt), unpack_micro_ops(pack_micro_ops(dst, src, wgt, config=NEW), NEW), strict=True
@@ -201,6 +201,6 @@ def test_micro_ops_come_back_as_they_were(indices: list[tuple[int, int, int]]) -
         ((0, 0, 1024), "a micro-op's wgt 1024 does not fit into 10 bits"),
     ],
 )
-def test_a_micro_ops_index_without_room_is_named(indices: tuple[object, ...], says: str) -> None:
+def test_micro_op_index_out_of_range_is_named(indices: tuple[object, ...], says: str) -> None:
     with pytest.raises(EncodingError, match=says):
         pack_micro_ops(*indices, config=NEW)

@@ -13,15 +13,15 @@ from toolchain.errors import UsageError
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.estimate import default_knobs, legal_knobs
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.layers.knobs import Knobs, read_knobs
 from toolchain.vta.layers.layer import ConvShape, read_shape
+from toolchain.vta.layers.region import Knobs, read_knobs
 
 FIRST = read_shape("1,56,56,64,64,3,3,1,1,1,1")
 GOOD = Knobs(8, 56, 1, 2, 1, 1)
 
 
 @given(st.builds(Knobs, *[st.integers(1, 99)] * 7))
-def test_knobs_are_read_as_they_are_written(knobs: Knobs) -> None:
+def test_knobs_survive_text(knobs: Knobs) -> None:
     assert read_knobs(str(knobs)) == knobs
     assert next(iter(knobs.decisions())) == "tile_b"
 
@@ -44,7 +44,7 @@ def test_threads_and_batch_may_be_left_out() -> None:
         ("tile_h=1,tile_co=2", "it lacks tile_w, tile_ci"),
     ],
 )
-def test_text_that_says_none_is_named(text: str, reason: str) -> None:
+def test_refuses_invalid_knobs(text: str, reason: str) -> None:
     with pytest.raises(UsageError) as refused:
         read_knobs(text)
     assert reason in refused.value.message and "such as tile_h=" in refused.value.hint
@@ -67,7 +67,7 @@ def test_text_that_says_none_is_named(text: str, reason: str) -> None:
         ({"tile_h": 14, "tile_co": 4}, "3144 elements of ACC, which has 2048"),
     ],
 )
-def test_what_does_not_fit_is_named(change: dict[str, int], reason: str) -> None:
+def test_tiling_names_what_does_not_fit(change: dict[str, int], reason: str) -> None:
     assert not Tiling(FIRST, GOOD, PYNQ).problem()
     knobs = replace(GOOD, **change)
     with pytest.raises(UsageError) as refused:
@@ -76,7 +76,7 @@ def test_what_does_not_fit_is_named(change: dict[str, int], reason: str) -> None
     assert knobs not in legal_knobs(FIRST, PYNQ)
 
 
-def test_each_buffer_has_its_limit() -> None:
+def test_tiling_respects_buffer_depths() -> None:
     wide = read_shape("1,7,7,512,512,3,3,1,1,1,1")
     assert "elements of WGT" in Tiling(wide, Knobs(7, 7, 4, 32), PYNQ).problem()
     large = read_shape("1,64,8,16,512,7,7,3,3,1,1")
@@ -93,27 +93,27 @@ def test_each_buffer_has_its_limit() -> None:
         ("1,2,65535,16,16,1,16,0,15,1,1", 570, "rows are 65550 elements apart"),
     ],
 )
-def test_strides_have_their_limit(shape: str, tile_w: int, reason: str) -> None:
+def test_tiling_respects_the_largest_stride(shape: str, tile_w: int, reason: str) -> None:
     cut = Tiling(read_shape(shape), Knobs(2, tile_w, 1, 1), PYNQ)
     assert reason in cut.problem()
     knobs = replace(cut.knobs, tile_h=1)  # a single row is no distance from another one
     assemble(alone(layer(cut.shape), knobs), PYNQ).code()
 
 
-def test_the_pipeline_has_its_distance() -> None:
+def test_tiling_respects_the_hazard_distance() -> None:
     point = ConvShape(1, 1, 1, 64, 16, 1, 1, 0, 0, 1, 1)
     assert "lie between two uses" in Tiling(point, Knobs(1, 1, 4, 1), PYNQ).problem()
     assert not Tiling(point, Knobs(1, 1, 1, 1), PYNQ).problem()
 
 
-def test_a_layer_that_fits_in_no_cut_is_named() -> None:
+def test_layer_that_fits_with_no_knobs_is_refused() -> None:
     with pytest.raises(UsageError, match="does not fit: 1089 elements of WGT") as refused:
         default_knobs(ConvShape(1, 40, 40, 16, 16, 33, 33, 0, 0, 1, 1), PYNQ)
     assert "CPU" in refused.value.hint
 
 
 @given(shape=shapes())
-def test_the_default_is_first_of_a_finite_space(shape: ConvShape) -> None:
+def test_default_knobs_are_the_fastest_legal_ones(shape: ConvShape) -> None:
     legal = legal_knobs(shape, PYNQ)
     assert legal[0] == default_knobs(shape, PYNQ)
     assert all(not Tiling(shape, knobs, PYNQ).problem() for knobs in legal)

@@ -27,7 +27,7 @@ from toolchain.vta.layers.region import seeded_inputs, seeded_layer, seeded_regi
 SHAPE = ConvShape(1, 6, 5, 3, 4, 3, 3, 1, 1, 1, 1)
 
 
-def test_a_shape_is_read_as_it_is_written() -> None:
+def test_shape_survives_text() -> None:
     text = "1,56,56,64,128,3,3,1,1,2,2"
     shape = read_shape(text)
     assert (str(shape), shape.oh, shape.ow, shape.taps) == (text, 28, 28, 9)
@@ -50,7 +50,7 @@ def test_a_shape_is_read_as_it_is_written() -> None:
         ("1,2,2,64,64,7,7,1,1,1,1", "the kernel is larger"),
     ],
 )
-def test_a_shape_that_is_none_is_named(text: str, reason: str) -> None:
+def test_refuses_invalid_shapes(text: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason) as refused:
         read_shape(text)
     assert refused.value.hint
@@ -71,22 +71,22 @@ def test_a_shape_that_is_none_is_named(text: str, reason: str) -> None:
         ({"high": 0}, "clips to -127 and 0"),
     ],
 )
-def test_values_that_have_no_room_are_named(change: dict[str, object], reason: str) -> None:
+def test_refuses_values_out_of_range(change: dict[str, object], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         replace(layer(SHAPE), **change)
 
 
 @settings(max_examples=25, deadline=None)
 @given(shape=shapes(9))
-def test_onnxruntime_computes_the_same(shape: ConvShape) -> None:
+def test_layer_matches_onnxruntime(shape: ConvShape) -> None:
     drawn = layer(shape, 3, residual=True)
     small = replace(drawn, bias=np.clip(drawn.bias, -(2**20), 2**20), left=np.minimum(drawn.left, 6))
     _, inputs = seeded_region(small, 5)
-    found = _by_onnxruntime(small, inputs["source"], inputs["residual"])
-    assert np.array_equal(found, expected(small, inputs["source"], inputs["residual"]))
+    result = _by_onnxruntime(small, inputs["source"], inputs["residual"])
+    assert np.array_equal(result, expected(small, inputs["source"], inputs["residual"]))
 
 
-def test_sums_wrap_as_in_the_accumulator() -> None:
+def test_sums_wrap_like_int32() -> None:
     wide = ConvLayer(
         ConvShape(1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1),
         np.array([[[[127]]]], np.int8),
@@ -96,7 +96,7 @@ def test_sums_wrap_as_in_the_accumulator() -> None:
     assert expected(wide, np.full((1, 1, 1), 127, np.int8)) == -127
 
 
-def test_seeded_layers_use_their_eight_bits() -> None:
+def test_seeded_layers_use_all_eight_bits() -> None:
     for residual in (False, True):
         region, inputs = seeded_region(
             seeded_layer(ConvShape(1, 14, 14, 256, 64, 3, 3, 1, 1, 1, 1), 0, residual), 0
@@ -108,7 +108,7 @@ def test_seeded_layers_use_their_eight_bits() -> None:
 
 
 @given(shape=shapes(5))
-def test_packing_fills_up_with_zeros(shape: ConvShape) -> None:
+def test_packing_pads_with_zeros(shape: ConvShape) -> None:
     value = np.arange(shape.ic * shape.h * shape.w).astype(np.int8).reshape(shape.ic, shape.h, shape.w)
     packed = pack_activation(value, 16)
     assert packed.shape == (-(-shape.ic // 16), shape.h, shape.w, 16)
@@ -116,7 +116,7 @@ def test_packing_fills_up_with_zeros(shape: ConvShape) -> None:
     assert not unpack_activation(packed, packed.shape[0] * 16)[shape.ic :].any()
 
 
-def test_tiles_of_weights_are_runs() -> None:
+def test_weight_tiles_are_contiguous() -> None:
     weight = np.arange(64 * 32 * 9).reshape(64, 32, 3, 3)
     tiles = pack_weight(weight, 16, 2, 1)
     assert tiles.shape == (2, 2, 2, 1, 3, 3, 16, 16)
@@ -124,18 +124,18 @@ def test_tiles_of_weights_are_runs() -> None:
     assert tiles[0, 1, 0, 0, 1, 2, 5, 7] == weight[5, 16 + 7, 1, 2]
 
 
-def _by_onnxruntime(each: ConvLayer, source: np.ndarray, residual: np.ndarray) -> np.ndarray:
+def _by_onnxruntime(conv: ConvLayer, source: np.ndarray, residual: np.ndarray) -> np.ndarray:
     """Run the graph that stands for such a layer: integers, and floats that hold them exactly."""
-    shape = each.shape
+    shape = conv.shape
     across = (1, -1, 1, 1)
-    assert each.left is not None
+    assert conv.left is not None
     held = {
-        "weight": each.weight,
-        "bias": each.bias.reshape(across),
-        "left": (1 << each.left).astype(np.int32).reshape(across),
-        "step": np.ldexp(1.0, -each.right).reshape(across),
-        "low": np.float64(each.low),
-        "high": np.float64(each.high),
+        "weight": conv.weight,
+        "bias": conv.bias.reshape(across),
+        "left": (1 << conv.left).astype(np.int32).reshape(across),
+        "step": np.ldexp(1.0, -conv.right).reshape(across),
+        "low": np.float64(conv.low),
+        "high": np.float64(conv.high),
     }
     nodes = [
         helper.make_node(
@@ -168,5 +168,5 @@ def _by_onnxruntime(each: ConvLayer, source: np.ndarray, residual: np.ndarray) -
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.checker.check_model(model)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    found: np.ndarray = session.run(None, {"x": source[None], "r": residual[None]})[0][0]
-    return found
+    result: np.ndarray = session.run(None, {"x": source[None], "r": residual[None]})[0][0]
+    return result

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.vta.programs import BIAS, CONFIG, OUTPUTS, PARAMETERS, UOPS, Change, Program, at, good
-from toolchain.vta.design.config import SAMPLES, Sram
+from toolchain.vta.design import SAMPLES, Sram
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Load, PipelineStage, nop, pack_micro_ops
 from toolchain.vta.isa.instructions import text_of
 from toolchain.vta.lint import RULES
@@ -40,8 +40,8 @@ def micro_op(number: int, dst: int, src: int) -> Change:
 
 def many(*changes: Change) -> Change:
     def all_of_them(program: Program) -> None:
-        for each in changes:
-            each(program)
+        for single in changes:
+            single(program)
 
     return all_of_them
 
@@ -61,11 +61,11 @@ def large(program: Program) -> None:
     program.memory += bytes(2**25)
 
 
-def test_a_good_program_keeps_them_all() -> None:
+def test_portable_program_breaks_no_rule() -> None:
     assert good().problems() == []
 
 
-def test_padding_of_acc_is_good_in_revision_2() -> None:
+def test_revision_2_allows_padding_of_acc() -> None:
     program = good()
     program.change(5, x_pad_1=1)
     assert program.problems() == []
@@ -169,14 +169,16 @@ BROKEN: list[tuple[int, str, int | None, Change, str]] = [
 
 
 @pytest.mark.parametrize(("number", "rule", "index", "break_it", "says"), BROKEN)
-def test_a_broken_rule_is_named_with_the_instruction(
+def test_violation_names_rule_and_instruction(
     number: int, rule: str, index: int | None, break_it: Change, says: str
 ) -> None:
     program = good()
     break_it(program)
-    found = [each for each in program.problems() if (each.rule, each.index) == (rule, index)]
-    assert len(found) == 1, program.problems()
-    text = str(found[0])
+    violations = [
+        violation for violation in program.problems() if (violation.rule, violation.index) == (rule, index)
+    ]
+    assert len(violations) == 1, program.problems()
+    text = str(violations[0])
     assert says in text
     if index is None:
         assert text.startswith(f"program: {rule}: ")
@@ -191,7 +193,7 @@ def test_every_rule_is_broken_by_a_test() -> None:
     assert {number for number, *_rest in BROKEN} == set(range(10))
 
 
-def test_several_problems_come_in_the_order_of_the_program() -> None:
+def test_violations_are_in_program_order() -> None:
     program = good()
     program.change(8, op=AluOp.SHR, imm=30, src_factor_in=0)
     program.change(2, y_pad_0=1)
@@ -204,7 +206,7 @@ def test_several_problems_come_in_the_order_of_the_program() -> None:
     ]
 
 
-def test_amounts_that_the_program_computes_are_left_to_the_strict_machine() -> None:
+def test_lint_ignores_computed_shift_amounts() -> None:
     program = good()
     touch = Alu(AluOp.ADD, 2, 3, 1, 1, use_imm=True, imm=100)
     program.words(UOPS + 12, pack_micro_ops([101], [101], config=CONFIG).view("<i4"))
@@ -213,7 +215,7 @@ def test_amounts_that_the_program_computes_are_left_to_the_strict_machine() -> N
     assert program.problems() == []
 
 
-def test_micro_ops_that_the_program_stores_are_not_believed() -> None:
+def test_stored_micro_ops_count_as_undefined() -> None:
     program = good()
     over = replace(program.instructions[10], dram_base=at(Sram.OUT, UOPS), x_size=1)
     program.instructions[10] = over
@@ -221,23 +223,23 @@ def test_micro_ops_that_the_program_stores_are_not_believed() -> None:
         Load(Sram.UOP, 0, at(Sram.UOP, UOPS), 1, 3, 3),
         Gemm(0, 1, 1, 8, 0, 1, reset=True),
     ]
-    assert [(each.index, each.rule) for each in program.problems()] == [(12, "undefined")]
+    assert [(violation.index, violation.rule) for violation in program.problems()] == [(12, "undefined")]
 
 
-def test_a_store_of_more_than_a_buffer_holds_takes_no_memory() -> None:
+def test_oversized_store_is_out_of_bounds() -> None:
     program = good()
     program.change(10, y_size=2048, x_size=256, x_stride=0)
     tracemalloc.start()
     try:
-        found = program.problems()
+        violations = program.problems()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert [(each.index, each.rule) for each in found] == [(10, "bounds")]
+    assert [(violation.index, violation.rule) for violation in violations] == [(10, "bounds")]
     assert peak < 2**21
 
 
-def test_other_configurations_have_other_bounds() -> None:
+def test_bounds_follow_the_configuration() -> None:
     program = good()
     program.config = replace(SAMPLES["pynq"], log_inp_buff_size=7 + 3, log_acc_buff_size=9 + 3)
     program.memory[:] = bytes(len(program.memory))

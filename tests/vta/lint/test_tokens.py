@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.vta.instructions import instructions
 from tests.vta.programs import CONFIG, good
-from toolchain.vta.design.config import MOST_TOKENS, QUEUE_INSTRUCTIONS
+from toolchain.vta.design import MOST_TOKENS, QUEUE_INSTRUCTIONS
 from toolchain.vta.isa import Finish, Instruction, PipelineStage, nop
 from toolchain.vta.lint import problems
 from toolchain.vta.lint.tokens import Order
@@ -36,19 +36,19 @@ def every_state(program: Sequence[Instruction]) -> tuple[set[tuple[int, ...]], d
     """Try all orders; return the states where nothing can run on, and the most tokens of each queue."""
     stages = {stage: [i for i in program if i.stage is stage] for stage in PipelineStage}
     most = dict.fromkeys(QUEUES, 0)
-    ends, seen = set[tuple[int, ...]](), set[tuple[int, ...]]()
+    ends, visited = set[tuple[int, ...]](), set[tuple[int, ...]]()
     left: list[tuple[int, ...]] = [(0, 0, 0)]
 
     def waiting(state: tuple[int, ...], queue: str) -> int:
         giver, push, taker, pop = QUEUES[queue]
-        given = sum(getattr(i, push) for i in stages[giver][: state[giver]])
-        return given - sum(getattr(i, pop) for i in stages[taker][: state[taker]])
+        pushed = sum(getattr(i, push) for i in stages[giver][: state[giver]])
+        return pushed - sum(getattr(i, pop) for i in stages[taker][: state[taker]])
 
     while left:
         state = left.pop()
-        if state in seen:
+        if state in visited:
             continue
-        seen.add(state)
+        visited.add(state)
         counts = {queue: waiting(state, queue) for queue in QUEUES}
         most = {queue: max(most[queue], count) for queue, count in counts.items()}
         stuck = True
@@ -66,7 +66,7 @@ def every_state(program: Sequence[Instruction]) -> tuple[set[tuple[int, ...]], d
 
 
 @given(PROGRAMS)
-def test_a_run_ends_where_every_order_ends(program: list[Instruction]) -> None:
+def test_run_ends_in_the_state_of_every_order(program: list[Instruction]) -> None:
     ends, most = every_state(program)
     order = Order(program)
     assert ends == {tuple(order.begun[stage] for stage in PipelineStage)}
@@ -76,13 +76,13 @@ def test_a_run_ends_where_every_order_ends(program: list[Instruction]) -> None:
 
 
 @given(st.lists(instructions(), min_size=1, max_size=12), st.binary(max_size=512))
-def test_any_program_is_judged(program: list[Instruction], memory: bytes) -> None:
+def test_any_program_is_checked_without_an_error(program: list[Instruction], memory: bytes) -> None:
     for problem in problems(program, memory, 0x1000, CONFIG):
         assert str(problem)
 
 
-@pytest.mark.parametrize(("between", "found"), [(511, set()), (512, {"look-ahead"})])
-def test_no_instruction_waits_for_one_too_far_away(between: int, found: set[str]) -> None:
+@pytest.mark.parametrize(("between", "rules"), [(511, set()), (512, {"look-ahead"})])
+def test_waiting_beyond_the_queue_is_a_look_ahead_violation(between: int, rules: set[str]) -> None:
     """Compute waits for load, and what gives the token comes after more of compute than its queue holds."""
     assert QUEUE_INSTRUCTIONS == 512
     program = [
@@ -91,24 +91,24 @@ def test_no_instruction_waits_for_one_too_far_away(between: int, found: set[str]
         nop(PipelineStage.LOAD, push_next=True),
         Finish(),
     ]
-    said = problems(program, b"", 0x1000, CONFIG)
-    assert {problem.rule for problem in said} == found
-    for problem in said:
+    violations = problems(program, b"", 0x1000, CONFIG)
+    assert {problem.rule for problem in violations} == rules
+    for problem in violations:
         assert problem.index == 0
         assert "instruction 513 (NOP load push_next) would give the next" in problem.reason
         assert "512 instructions of compute wait before instruction 512" in problem.reason
 
 
-@pytest.mark.parametrize(("given_first", "found"), [(255, set()), (256, {"tokens"})])
-def test_no_more_tokens_wait_than_are_counted(given_first: int, found: set[str]) -> None:
+@pytest.mark.parametrize(("given_first", "rules"), [(255, set()), (256, {"tokens"})])
+def test_token_queues_have_a_capacity(given_first: int, rules: set[str]) -> None:
     assert MOST_TOKENS == 255
     loads, takes = nop(PipelineStage.LOAD, push_next=True), nop(PipelineStage.COMPUTE, pop_prev=True)
-    said = problems([*[loads] * given_first, *[takes] * given_first, Finish()], b"", 0x1000, CONFIG)
-    assert {problem.rule for problem in said} == found
-    assert all("up to 256 tokens of L2G may wait" in problem.reason for problem in said)
+    violations = problems([*[loads] * given_first, *[takes] * given_first, Finish()], b"", 0x1000, CONFIG)
+    assert {problem.rule for problem in violations} == rules
+    assert all("up to 256 tokens of L2G may wait" in problem.reason for problem in violations)
 
 
-def test_two_that_wait_for_each_other_are_both_named() -> None:
+def test_deadlock_names_both_instructions() -> None:
     program = [
         nop(PipelineStage.LOAD, pop_next=True, push_next=True),
         nop(PipelineStage.COMPUTE, pop_prev=True, push_prev=True),
@@ -120,7 +120,7 @@ def test_two_that_wait_for_each_other_are_both_named() -> None:
     assert "waits for a token of L2G" in second.reason and "instruction 0 (NOP load" in second.reason
 
 
-def test_what_is_listed_late_runs_in_the_order_of_the_tokens() -> None:
+def test_tokens_decide_the_order_of_execution() -> None:
     """The store stands before what computes it: tokens, not the listing, say what comes first."""
     program = good()
     store = program.instructions.pop(10)

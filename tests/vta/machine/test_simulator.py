@@ -20,7 +20,7 @@ from tests.vta.eight_vectors import EightVectors
 from tests.vta.random_programs import any_program
 from tests.vta.reference import Reference
 from toolchain.errors import CheckError, ToolchainError, UsageError
-from toolchain.vta.design.config import SAMPLES
+from toolchain.vta.design import SAMPLES
 from toolchain.vta.machine.requests import EncodedProgram, Refused, SimOptions
 from toolchain.vta.machine.simulator import Simulated, Simulator
 
@@ -36,7 +36,7 @@ def _ran(simulator: Simulator, program: EncodedProgram, wish: SimOptions) -> Sim
 
 
 @given(first=convs(), more=st.booleans(), seed=st.integers(0, 2**32), data=st.data())
-def test_convolutions_are_what_numpy_computes(
+def test_convolutions_match_numpy(
     simulator: Simulator, first: Conv, more: bool, seed: int, data: st.DataObject
 ) -> None:
     layers = [first]
@@ -55,12 +55,12 @@ def test_the_result_does_not_depend_on_which_stage_is_faster(simulator: Simulato
 
 
 @given(seed=st.integers(0, 2**32), config=st.sampled_from(["plain", "revision 1", "batch 2", "block 8"]))
-def test_any_program_is_run_as_a_second_opinion_would(simulator: Simulator, seed: int, config: str) -> None:
+def test_random_programs_match_the_reference(simulator: Simulator, seed: int, config: str) -> None:
     program = any_program(seed, config)
     assert _ran(simulator, program, SimOptions()).memory == Reference(program).memory.tobytes()
 
 
-def test_cycles_are_those_of_the_model(simulator: Simulator) -> None:
+def test_cycles_match_the_model(simulator: Simulator) -> None:
     outcome = _ran(simulator, EightVectors().program(), SimOptions(timeline=True))
     assert outcome.timeline is not None
     cycles = (outcome.timeline[:, 1] - outcome.timeline[:, 0]).tolist()
@@ -80,14 +80,14 @@ def test_cycles_are_those_of_the_model(simulator: Simulator) -> None:
     assert outcome.model.dma_bytes == 16 + 128 + 256 + 128 + 128
 
 
-def test_the_models_time_needs_no_data(simulator: Simulator) -> None:
+def test_cycle_model_needs_no_memory(simulator: Simulator) -> None:
     program, _, _ = chain([SMALL], 3)
-    whole = _ran(simulator, program, SimOptions())
+    computed = _ran(simulator, program, SimOptions())
     timed = _ran(simulator, replace(program, memory=b""), SimOptions(computes=False))
-    assert timed.model == whole.model and timed.memory is None
+    assert timed.model == computed.model and timed.memory is None
 
 
-def test_programs_do_not_see_what_another_left(simulator: Simulator) -> None:
+def test_programs_do_not_see_earlier_programs_data(simulator: Simulator) -> None:
     vectors = EightVectors()
     vectors.change(of.LOAD_WGT, sram_base=1)  # GEMM multiplies with what nobody loaded
     first = _ran(simulator, vectors.program(), SimOptions())
@@ -95,21 +95,21 @@ def test_programs_do_not_see_what_another_left(simulator: Simulator) -> None:
     assert _ran(simulator, vectors.program(), SimOptions()).memory == first.memory
 
 
-def test_a_refused_program_does_not_end_the_others(simulator: Simulator) -> None:
+def test_simulator_survives_a_refused_program(simulator: Simulator) -> None:
     bad = EightVectors()
     bad.instructions.pop()
     assert isinstance(simulator.run(bad.program(), SimOptions(strict=True)), Refused)
     _ran(simulator, EightVectors().program(), SimOptions(strict=True))
 
 
-def test_a_configuration_that_cannot_be(simulator: Simulator) -> None:
+def test_refuses_an_impossible_configuration(simulator: Simulator) -> None:
     program = replace(EightVectors().program(), config=replace(SAMPLES["pynq"], log_uop_buff_size=20))
     outcome = simulator.run(program)
     assert isinstance(outcome, Refused) and outcome.rule == "configuration"
 
 
 @pytest.mark.parametrize("change", [{"code": b"x" * 17}, {"memory": bytes(2**25 + 1)}])
-def test_what_no_driver_could_move_is_refused_here(simulator: Simulator, change: dict[str, bytes]) -> None:
+def test_refuses_programs_larger_than_a_driver_moves(simulator: Simulator, change: dict[str, bytes]) -> None:
     with pytest.raises(UsageError):
         simulator.run(replace(EightVectors().program(), **change))
 
@@ -118,7 +118,7 @@ def _script(text: str) -> Simulator:
     return Simulator([sys.executable, "-c", text])
 
 
-def test_a_simulator_that_does_not_answer_is_killed() -> None:
+def test_unresponsive_simulator_is_killed() -> None:
     with (
         _script("import time; time.sleep(600)") as silent,
         pytest.raises(ToolchainError, match=r"after 0\.2 s"),
@@ -126,14 +126,14 @@ def test_a_simulator_that_does_not_answer_is_killed() -> None:
         silent.run(EightVectors().program(), deadline_s=0.2)
 
 
-def test_a_simulator_that_dies_shows_its_last_words() -> None:
+def test_dead_simulator_reports_its_last_message() -> None:
     text = "import sys; sys.stdin.buffer.read(9); sys.exit('edge-rt: no memory')"
     with _script(text) as dying, pytest.raises(ToolchainError, match="edge-rt: no memory"):
         dying.run(EightVectors().program())
 
 
 @pytest.mark.parametrize("answer", ["b'x' * 28", "b'VTAA' + bytes(24)", 'b\'{"error": {"kind": "usage"}}\''])
-def test_an_answer_that_cannot_be_right(answer: str) -> None:
+def test_refuses_an_inconsistent_answer(answer: str) -> None:
     text = f"import sys; sys.stdin.buffer.read(9); sys.stdout.buffer.write({answer}); sys.stdout.flush()"
     with (
         _script(text + "; sys.stdin.buffer.read()") as lying,
@@ -142,7 +142,7 @@ def test_an_answer_that_cannot_be_right(answer: str) -> None:
         lying.run(EightVectors().program())
 
 
-def test_it_starts_again_after_its_end(simulator: Simulator) -> None:
+def test_restarts_after_the_process_ended(simulator: Simulator) -> None:
     simulator.run(EightVectors().program())
     simulator.close()
     assert isinstance(simulator.run(EightVectors().program()), Simulated)

@@ -30,14 +30,13 @@ from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.blob import blob_of
 from toolchain.vta.compiling.estimate import default_knobs
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.design.config import VtaConfig
+from toolchain.vta.config_file import find_config
+from toolchain.vta.design import VtaConfig
 from toolchain.vta.dumps.convolution import compile_convolution
-from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvShape
-from toolchain.vta.layers.region import Region, RegionLayer
+from toolchain.vta.layers.region import Knobs, Region, RegionLayer
 from toolchain.vta.machine.requests import EncodedProgram, Refused, SimOptions
 from toolchain.vta.machine.simulator import DEADLINE_S, Simulator
-from toolchain.vta.reading import find_config
 
 # Evaluates candidates with the cycle model of the simulator, without a board.
 

@@ -12,7 +12,7 @@ from toolchain.measuring.answers import Milliseconds, Simulated
 from toolchain.measuring.device import simulation
 from toolchain.quantities import counted
 from toolchain.tasks.candidate import ModelledRun, Often, Times
-from toolchain.vta.design.config import VtaConfig
+from toolchain.vta.design import VtaConfig
 
 _MEASURE, _USE = "edge.vta.measure", "edge.vta.use"
 _WHAT = f"the answer of {_MEASURE}"

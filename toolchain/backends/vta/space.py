@@ -19,9 +19,8 @@ from toolchain.tasks.tuner import Decisions, FiniteSpace
 from toolchain.vta.compiling.blob import blob_of
 from toolchain.vta.compiling.estimate import estimated_cycles, legal_knobs
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.design.config import VtaConfig
+from toolchain.vta.design import VtaConfig
 from toolchain.vta.dumps.convolution import program_of
-from toolchain.vta.layers.knobs import Knobs, read_knobs
 from toolchain.vta.layers.layer import (
     ConvShape,
     definition_of,
@@ -30,7 +29,7 @@ from toolchain.vta.layers.layer import (
     shape_of,
     unpack_activation,
 )
-from toolchain.vta.layers.region import Region, seeded_layer
+from toolchain.vta.layers.region import Knobs, Region, read_knobs, seeded_layer
 
 if TYPE_CHECKING:
     import tvm

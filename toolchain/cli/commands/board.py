@@ -178,7 +178,7 @@ def _row(board: Board) -> dict[str, Any]:
 def _device(device: Device) -> dict[str, Any]:
     """Return a device as its class describes it, with the bitstream of a VTA or the name of its plugin."""
     from toolchain.devices.table import PLUGINS
-    from toolchain.vta.reading import find_config
+    from toolchain.vta.config_file import find_config
 
     facts = device.model_dump(mode="json", exclude_none=True)
     if device.kind not in OWN:

@@ -224,7 +224,7 @@ def _design(board: Board, file: Path) -> Design:
     """Read a bitstream for the VTA of the board's class."""
     from toolchain.boards.provisioning.design import read_design
     from toolchain.devices.device import VTA
-    from toolchain.vta.reading import find_config
+    from toolchain.vta.config_file import find_config
 
     device = next((candidate for candidate in board.profile.devices if candidate.kind == VTA), None)
     if device is None or device.config is None:

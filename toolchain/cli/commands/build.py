@@ -48,7 +48,7 @@ def _build_options(
     file_format: Literal["so", "tar"],
 ) -> BuildOptions:
     from toolchain.building.options import BuildOptions
-    from toolchain.records.shipped.file import SHIPPED
+    from toolchain.records.lookup import SHIPPED
 
     return BuildOptions(
         code=code,

@@ -61,7 +61,7 @@ def build(names: tuple[str, ...], build_args: dict[str, str], no_cache: bool, dr
 
     with connect() as engine:
         if dry_run:
-            plan = to_build(engine, names, given=build_args, no_cache=no_cache)
+            plan = to_build(engine, names, build_args=build_args, no_cache=no_cache)
             document = [{**state.to_json(), "make": wanted} for _, state, wanted in plan]
             rows = [(s.name, s.word, "make" if wanted else "leave") for _, s, wanted in plan]
             emit(document, lambda: table(["NAME", "STATE", "ACTION"], rows))
@@ -153,9 +153,9 @@ def shell(name: str) -> int:
     from toolchain.errors import UsageError
     from toolchain.images.catalogue import image_named
     from toolchain.images.engine import connect
+    from toolchain.images.running.conversation import check_terminal, run_shell
     from toolchain.images.running.mounts import ensure_folders, mounts_for
     from toolchain.images.running.placement import choose
-    from toolchain.images.running.shell import check_terminal, run_shell
     from toolchain.images.running.step import Step
 
     if image_named(name).system:

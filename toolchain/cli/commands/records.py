@@ -132,10 +132,10 @@ def best(selection: Selection) -> None:
     shows the options of builds that use another record than builds without options.
     """
     from toolchain.api.records import open_records
-    from toolchain.records.distill import taken
+    from toolchain.records.distill import used_records
 
     with open_records(note) as store:
-        chosen = [entry for entry in taken(store, builds()) if entry.record in selection]
+        chosen = [entry for entry in used_records(store, builds()) if entry.record in selection]
     if not chosen:
         note_unknown_classes(selection)
     options = ["" if "" in entry.options else ", ".join(entry.options) for entry in chosen]
@@ -210,11 +210,12 @@ def export_records(file: Path, selection: Selection, best: bool, file_format: st
     """Write records to FILE, one per line, for another user or machine."""
     from toolchain.api.records import open_records
     from toolchain.backends.table import metaschedule
-    from toolchain.records.distill import taken
     from toolchain.records.exchange import write_records
 
     with open_records(note) as store:
-        stored: list[Record] = [entry.record for entry in taken(store, builds())] if best else store.all()
+        stored: list[Record] = (
+            [entry.record for entry in used_records(store, builds())] if best else store.all()
+        )
         chosen = [record for record in stored if record in selection]
         if not chosen:
             raise UsageError(
@@ -320,7 +321,7 @@ def repair(dry_run: bool) -> None:
     Commands skip such records with a warning: those that another program wrote, and those with impossible
     times.
     """
-    from toolchain.records import repair as repairing
+    from toolchain.records import distill as repairing
     from toolchain.records.store import user_store
 
     with user_store(note) as store:

@@ -51,11 +51,11 @@ def verify(board: str | None) -> None:
     """
     from toolchain.boards.inventory.lookup import find_target
     from toolchain.runtime import arch_of, ensure_runtime
-    from toolchain.runtime.anew import compile_anew
+    from toolchain.runtime.cache import compare_with_sources
 
     runtime = ensure_runtime(arch_of(find_target(board_name(board)).profile), progress=note)
     note(f"compiling edge-rt for {runtime.arch} anew")
-    comparison = compile_anew(runtime, note)
+    comparison = compare_with_sources(runtime, note)
 
     def print_text() -> None:
         for name, digest in comparison.anew.items():

@@ -16,8 +16,8 @@ from toolchain.quantities import counted, shown_ms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolchain.vta.design.config import VtaConfig
-    from toolchain.vta.dumps.judging import Judged
+    from toolchain.vta.design import VtaConfig
+    from toolchain.vta.dumps.dump import Judged
     from toolchain.vta.lint import RuleViolation
 
 _SHOWN = 20  # problems; --json has all
@@ -41,8 +41,8 @@ def config(config: str | None) -> None:
 
     FILE has the form of upstream's vta_config.json.
     """
-    from toolchain.vta.design.config import SAMPLES
-    from toolchain.vta.reading import find_config
+    from toolchain.vta.config_file import find_config
+    from toolchain.vta.design import SAMPLES
 
     if config is None:
         listed = [{"name": name, **_summary(sample)} for name, sample in SAMPLES.items()]
@@ -71,10 +71,10 @@ def disasm(path: Path, config: str | None, isa_rev: int | None) -> None:
 
     PATH is a folder that a program was dumped into, or a file of instructions, 16 bytes each.
     """
-    from toolchain.vta.design.config import of_revision
-    from toolchain.vta.dumps.layout import INSTRUCTIONS, decode_file, read_dump, read_program
+    from toolchain.vta.config_file import find_config
+    from toolchain.vta.design import of_revision
+    from toolchain.vta.dumps.dump import INSTRUCTIONS, decode_file, read_dump, read_program
     from toolchain.vta.isa.instructions import disassemble, text_of
-    from toolchain.vta.reading import find_config
 
     chosen = find_config(config or "pynq")
     file = path
@@ -107,7 +107,7 @@ def lint(folder: Path) -> None:
     """
     from toolchain.errors import CheckError
     from toolchain.foreign import printable
-    from toolchain.vta.dumps.layout import INSTRUCTIONS, decode_file, read_dump
+    from toolchain.vta.dumps.dump import INSTRUCTIONS, decode_file, read_dump
     from toolchain.vta.lint import problems
 
     dump = read_dump(folder)
@@ -156,8 +156,7 @@ def simulate(folder: Path, strict: bool, trace: Path | None, timeout: float) -> 
     """
     from toolchain.errors import CheckError, UsageError
     from toolchain.foreign import printable
-    from toolchain.vta.dumps.judging import judge
-    from toolchain.vta.dumps.layout import INSTRUCTIONS, decode_file, read_dump
+    from toolchain.vta.dumps.dump import INSTRUCTIONS, decode_file, judge, read_dump
     from toolchain.vta.machine.requests import Refused
     from toolchain.vta.machine.trace import write_trace
 

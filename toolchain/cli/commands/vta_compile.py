@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from toolchain.models.options import ModelOptions
     from toolchain.tasks.options import CodeOptions
-    from toolchain.vta.design.config import VtaConfig
+    from toolchain.vta.design import VtaConfig
     from toolchain.vta.dumps.convolution import CompiledConvolution
 
 
@@ -117,7 +117,7 @@ def compile_(
     expected.bin is the memory after the program, computed with integers in numpy, not in a simulator. Each
     region of a network with several gets a folder in DIR.
     """
-    from toolchain.vta.reading import find_config
+    from toolchain.vta.config_file import find_config
 
     if convolution.conv is not None and model is not None:
         raise UsageError("--conv and --model exclude each other", "leave one of them out")
@@ -131,9 +131,9 @@ def compile_(
         _compile_model(model, options, code, design, convolution.seed, folder)
         return
     from toolchain.vta.dumps.convolution import compile_convolution
-    from toolchain.vta.dumps.layout import layout_of, write_dump
-    from toolchain.vta.layers.knobs import read_knobs
+    from toolchain.vta.dumps.dump import layout_of, write_dump
     from toolchain.vta.layers.layer import read_shape
+    from toolchain.vta.layers.region import read_knobs
 
     knobs = None if convolution.knobs is None else read_knobs(convolution.knobs)
     shape = read_shape(convolution.conv or "")
@@ -154,7 +154,7 @@ def _compile_model(
     from toolchain.backends.table import vta_regions
     from toolchain.models.load import load_model
     from toolchain.vta.dumps.convolution import compile_region
-    from toolchain.vta.dumps.layout import layout_of, write_dump
+    from toolchain.vta.dumps.dump import layout_of, write_dump
 
     regions = vta_regions(load_model(source, options), code)
     written = []

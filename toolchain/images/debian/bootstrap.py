@@ -1,4 +1,4 @@
-"""The Debian base image: from a registry, pinned by digest, or made here from packages."""
+"""The Debian base image: pulled from a registry by its pinned digest, or built here from packages."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from toolchain.images.engine import IMAGE_LABEL, Engine
 from toolchain.images.registry.archive import CHANGED, add_file, write_archive
 from toolchain.images.registry.exchange import explained, listen
 
-# Writes unpacked packages as an image's layer, without what it can do without; always the same bytes.
+# Writes unpacked packages as an image's layer, without unneeded files; the bytes are reproducible.
 
 
 def copy_packages(
-    packages: IO[bytes], target: tarfile.TarFile, dropped: Sequence[str], made: Container[str]
+    packages: IO[bytes], target: tarfile.TarFile, dropped: Sequence[str], added_later: Container[str]
 ) -> None:
     """Copy a tar stream of a file system into that of a layer.
 
     Parameters
     ----------
     dropped
-        Paths to leave out; of one that ends in `/` all that lies below it, too.
-    made
-        Paths that the caller adds itself.
+        Paths to leave out; one that ends in `/` stands for everything below it.
+    added_later
+        Paths to skip, since the caller adds them.
 
     Raises
     ------
     tarfile.TarError
-        The stream is no tar.
+        The stream is not a tar archive.
     """
     with tarfile.open(fileobj=packages, mode="r|") as source:
         for entry in source:
             entry.name = entry.name.removeprefix("./").rstrip("/")
-            if entry.name in ("", ".") or entry.name in made or _is_dropped(entry.name, dropped):
+            if entry.name in ("", ".") or entry.name in added_later or _is_dropped(entry.name, dropped):
                 continue
             entry.linkname = entry.linkname.removeprefix("./") if entry.islnk() else entry.linkname
             entry.mtime, entry.uname, entry.gname = CHANGED, "", ""
@@ -64,14 +64,14 @@ def write_system(
     Parameters
     ----------
     dropped
-        As of `copy_packages`.
+        See `copy_packages`.
     folders, links, files
         Mode and owner, target, and mode and content of each, by path.
 
     Raises
     ------
     tarfile.TarError
-        The stream is no tar.
+        The stream is not a tar archive.
     """
     copy_packages(packages, target, dropped, {*folders, *links, *files})
     for name, (mode, owner) in folders.items():
@@ -182,9 +182,9 @@ def _make(target: Path, tag: str) -> None:
         layer = Path(folder) / "layer.tar"
         with (
             unpack(SUITE, ARCHITECTURE, _PACKAGES, Path(folder) / "log", _VARIANT) as packages,
-            tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as made,
+            tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as layer_tar,
         ):
-            copy_packages(packages, made, _DROPPED, _FOLDERS)
+            copy_packages(packages, layer_tar, _DROPPED, _FOLDERS)
             for name in _FOLDERS:
-                add_folder(made, name)
+                add_folder(layer_tar, name)
         write_archive(archive, layer, tag, ARCHITECTURE, _COMMAND, {IMAGE_LABEL: "debian"})

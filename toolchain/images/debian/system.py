@@ -55,16 +55,16 @@ def ensure_image(engine: Engine, debian: str, progress: Callable[[str], None], *
     UsageError
         No such image exists for that architecture.
     """
-    made = [image for image in catalogue().values() if image.system]
-    found = [image for image in made if image.system == debian and image.device == device]
-    if not found:
-        known = ", ".join(image.system for image in made if image.device == device)
+    systems = [image for image in catalogue().values() if image.system]
+    matching = [image for image in systems if image.system == debian and image.device == device]
+    if not matching:
+        known = ", ".join(image.system for image in systems if image.device == device)
         bed = kind_of(device).test_bed
         raise UsageError(
             f"--{device}: there is no system with a driver of it for {debian} boards",
             f"there is one for {known}" + (f"; {bed.elsewhere}" if bed else ""),
         )
-    return ensure_system(engine, found[0], progress)
+    return ensure_system(engine, matching[0], progress)
 
 
 def ensure_system(engine: Engine, image: Image, progress: Callable[[str], None]) -> str:
@@ -106,8 +106,8 @@ def build(target: Path, image: Image) -> None:
         tempfile.TemporaryDirectory(dir=target.parent, prefix=".rootfs.") as folder,
     ):
         layer = Path(folder) / "layer.tar"
-        wanted = (*files.PACKAGES, *image.packages)
-        with unpack(files.SUITE, image.system, wanted, Path(folder) / "log") as packages:
+        package_names = (*files.PACKAGES, *image.packages)
+        with unpack(files.SUITE, image.system, package_names, Path(folder) / "log") as packages:
             _write_layer(packages, layer)
         labels = {**_annotations(image), SOURCES_LABEL: system_digest(image)}
         write_archive(archive, layer, image.tag, of_debian(image.system).docker, files.COMMAND, labels)

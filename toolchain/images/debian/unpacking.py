@@ -1,4 +1,4 @@
-"""Debian's packages for any architecture, unpacked: what `mmdebstrap` writes, as one tar stream."""
+"""Unpacks Debian packages for any architecture by `mmdebstrap`, as one tar stream."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _BY_NAME = ("bullseye", "bookworm", "trixie", "forky", "duke", "sid")
 def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
     """Return the address of a Debian archive that has `suite`; apt checks the signatures of what it has.
 
-    An archive has all suites that Debian cares for, so on a system of another suite its own mirror is taken.
-    Of apt's addresses those count that end in `/debian`, as mirrors' do, or have updates of a suite, too;
-    the setting's is taken as it is.
+    The setting `debian_mirror` wins. Else the address is one of apt's: of the suite if apt has it, else
+    any, since an archive has all suites that Debian maintains. Only addresses count that end in `/debian`, as
+    mirrors' do, or that have the updates of a suite, too.
 
     Parameters
     ----------
@@ -43,20 +43,24 @@ def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
     Raises
     ------
     UsageError
-        The setting's address has a password, which the engine would store.
+        The setting has a password, which the engine would store.
     """
-    found = configuration()
-    set_to = found.settings.debian_mirror
+    current = configuration()
+    set_to = current.settings.debian_mirror
     if set_to:
         if urlsplit(set_to).username is not None:
             raise UsageError(
-                f"{found.origins['debian_mirror']}: debian_mirror may not hold a user's name or password",
+                f"{current.origins['debian_mirror']}: debian_mirror may not hold a user's name or password",
                 "a mirror that wants none, such as a proxy on this machine",
             )
         return set_to.rstrip("/")
     others = []
     sources = list(_sources(apt))
-    updated = {address for address, suites, _ in sources if any(each.endswith("-updates") for each in suites)}
+    updated = {
+        address
+        for address, suites, _ in sources
+        if any(suite_name.endswith("-updates") for suite_name in suites)
+    }
     for address, suites, components in sources:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or parts.username is not None or "main" not in components:
@@ -81,15 +85,15 @@ def _sources(apt: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Read the format of one line for each archive: `deb [option=value …] ADDRESS SUITE COMPONENT…`."""
+    """Parse apt's one-line format: `deb [option=value …] ADDRESS SUITE COMPONENT…`."""
     for line in text.splitlines():
-        found = re.match(r"\s*deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s+([^#]+)", line)
-        if found:
-            yield found[1], [found[2]], found[3].split()
+        match = re.match(r"\s*deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s+([^#]+)", line)
+        if match:
+            yield match[1], [match[2]], match[3].split()
 
 
 def _deb822(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Read stanzas of `Key: values`, a line that begins with a space going on with the one before."""
+    """Parse stanzas of `Key: values`, in which a line that begins with a space continues the one before."""
     for stanza in re.split(r"\n\s*\n", text):
         values: dict[str, list[str]] = {}
         key = ""
@@ -120,25 +124,25 @@ def unpack(
     variant: str = "extract",
     apt_options: Sequence[str] = (),
 ) -> Iterator[IO[bytes]]:
-    """Yield the packages with all they depend on as one tar stream.
+    """Yield the packages with their dependencies as one tar stream.
 
     Parameters
     ----------
     architecture
-        Debian's name of it.
+        Debian's name of the architecture.
     log
-        The file for what the program says.
+        File for the output of the program.
     variant
-        `extract`: none of the packages' scripts has run; others in mmdebstrap's words.
+        mmdebstrap's variant; with `extract`, no scripts of packages run.
     apt_options
-        Lines of apt's configuration, which stay in a system that has apt.
+        Lines of apt's configuration; a system that contains apt keeps them.
 
     Raises
     ------
     MissingError
         `mmdebstrap` is not installed.
     ToolchainError
-        The packages cannot be fetched, not within 15 minutes, or what comes is no tar.
+        The packages cannot be fetched within 15 minutes, or the stream is not a tar archive.
     """
     mirror = debian_mirror(suite)
     trusted = ensure_authorities()
@@ -188,10 +192,10 @@ def unpack(
             child.stdout.close()
     if code != 0 or failed.__cause__:
         lines = log.read_text(errors="replace").strip().splitlines()
-        said = [line for line in lines if line.startswith("E:")] or lines[-1:] or ["it said nothing"]
+        complaints = [line for line in lines if line.startswith("E:")] or lines[-1:] or ["it said nothing"]
         late = f"it was ended after {_SECONDS:g} s; " if ended_late.is_set() else ""
         raise ToolchainError(
-            f"mmdebstrap cannot unpack Debian {suite} for {architecture}: {late}{said[0]}",
+            f"mmdebstrap cannot unpack Debian {suite} for {architecture}: {late}{complaints[0]}",
             f"does {mirror} answer? Another mirror: set TOOLCHAIN_DEBIAN_MIRROR; "
             "boards go without: --kind process",
         ) from failed.__cause__
@@ -217,7 +221,7 @@ def _start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End mmdebstrap, which cleans up after itself if it is let."""
+    """End mmdebstrap; give it time to clean up after itself."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if child.returncode is not None:
             return

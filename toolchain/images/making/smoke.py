@@ -1,4 +1,4 @@
-"""Does an image do its job? Its smoke test, in a container like a step's, with folders of its own."""
+"""Runs the smoke test of an image in a container like a step's, with its own folders."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from toolchain.images.running.environment import environment
 from toolchain.images.running.mounts import Mount, folder_in_cache
 from toolchain.images.running.step import Step, run_step, within
 
-SCRIPT = "smoke.sh"  # in an image's folder
-SHARED = "smoke"  # beside it: what several of them use
+SCRIPT = "smoke.sh"  # in the folder of each image
+SHARED = "smoke"  # folder of scripts that several images use
 SECONDS = 1200  # 20 s here; with a cold cache it compiles edge-rt, which takes minutes
 _LATE = 124  # as `timeout` says it
 _INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
@@ -28,7 +28,7 @@ _INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
 
 @dataclass(frozen=True)
 class Tested:
-    """How an image's smoke test ended; `exit_code` is its script's."""
+    """The result of an image's smoke test, with the exit code of its script."""
 
     name: str
     passed: bool
@@ -36,7 +36,7 @@ class Tested:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the result for JSON."""
         return {**asdict(self), "seconds": round(self.seconds, 1)}
 
     def __str__(self) -> str:
@@ -50,13 +50,13 @@ class Tested:
 def smoke_test(engine: Engine, image: Image, out: BinaryIO) -> Tested:
     """Run an image's smoke test.
 
-    It sees a folder of its own, which is removed afterwards, and the cache of compiled runtimes;
-    it reaches no network.
+    The test gets its own folder, which is removed afterwards, and the cache of compiled runtimes, but no
+    network.
 
     Parameters
     ----------
     out
-        Takes what it prints, as it comes.
+        File to which the test's output is streamed.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def smoke_test(engine: Engine, image: Image, out: BinaryIO) -> Tested:
 def _step(image: Image, folder: Path) -> Step:
     work = folder / "work"
     work.mkdir()
-    # Copied: the daemon may not see where this package lies, and no test shall change it.
+    # Copied, since the daemon may not see this package's folder, and no test may change it.
     shutil.copytree(image.path, folder / "docker" / image.folder)
     shutil.copytree(docker_folder() / SHARED, folder / "docker" / SHARED)
     return Step(
@@ -102,7 +102,7 @@ def _step(image: Image, folder: Path) -> Step:
 
 
 def _system(image: Image) -> Step:
-    """Return the test of a board's system; as the user that it has, who need not be one of this machine."""
+    """Return the smoke test of a board's system; it runs as the board's user."""
     uname = of_debian(image.system).uname
     script = (docker_folder() / SHARED / "board.sh").read_text()
     return Step(

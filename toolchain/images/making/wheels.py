@@ -1,4 +1,4 @@
-"""The wheels that images are made of, fetched by this machine's pip: its configuration applies."""
+"""Fetches the wheels for images by this machine's pip, whose configuration applies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
 from toolchain.images.catalogue import Image
 from toolchain.images.certificates import ensure_authorities
-from toolchain.images.contents.lockfile import PYTHON, runtime_lock
+from toolchain.images.contents import PYTHON, runtime_lock
 from toolchain.linking.zig import run
 
 FOLDER = "wheels"  # in the cache
@@ -30,8 +30,8 @@ def lock_of(image: Image) -> str | None:
     """
     if not image.stands_on:
         return runtime_lock()
-    own = image.path / "requirements.lock"
-    return own.read_text() if image.folder and own.is_file() else None
+    file = image.path / "requirements.lock"
+    return file.read_text() if image.folder and file.is_file() else None
 
 
 def cached_name(lock: str) -> str:

@@ -1,4 +1,4 @@
-"""Images to and from a registry, by the engine; credentials are those of Docker's own configuration."""
+"""Pushes and pulls images by the engine, with the credentials of Docker's own configuration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from toolchain.images.registry.names import HOST, PATH
 
 _SILENCE_SECONDS = 300.0  # the daemon reports several times a second while anything moves
 _BETWEEN_SECONDS = 2.0  # between two lines of progress
-# What the daemon says → what to do about it. The first that fits counts.
+# Part of the daemon's message → hint; the first match counts.
 _HINTS = (
     (
         "server gave HTTP response to HTTPS client",
@@ -56,7 +56,7 @@ def listen(
         The daemon reports an error, or is silent for minutes.
     """
     layers: dict[str, tuple[int, int]] = {}
-    last, told = time.monotonic(), ""
+    last, last_line = time.monotonic(), ""
     for event in _watch(start):
         if "error" in event:
             raise ToolchainError(str(event["error"]))
@@ -64,9 +64,9 @@ def listen(
         if "total" in detail:
             layers[f"{event['status']} {event['id']}"] = (detail["current"], detail["total"])
             now, line = time.monotonic(), f"{name}: {_sum(event['status'], layers)}"
-            if now - last >= _BETWEEN_SECONDS and line != told:
+            if now - last >= _BETWEEN_SECONDS and line != last_line:
                 progress(line)
-                last, told = now, line
+                last, last_line = now, line
         yield event
 
 
@@ -91,23 +91,25 @@ def explained(what: str, where: str, absent: str) -> Iterator[None]:
     except ToolchainError as error:
         if error.hint:
             raise
-        said = error.message
+        complaint = error.message
     except docker.errors.APIError as error:
-        said = str(error.explanation or error)
+        complaint = str(error.explanation or error)
     except docker.errors.DockerException as error:
-        said = str(error)
+        complaint = str(error)
     except requests.exceptions.RequestException as error:
         raise ToolchainError(f"the Docker daemon stopped answering: {error}", "`docker info`") from error
     else:
         return
-    hint = next((hint for words, hint in _HINTS if words.lower() in said.lower()), "")
-    raise ToolchainError(f"cannot {what}: {said}", hint.format(host=where.partition("/")[0], absent=absent))
+    hint = next((hint for words, hint in _HINTS if words.lower() in complaint.lower()), "")
+    raise ToolchainError(
+        f"cannot {what}: {complaint}", hint.format(host=where.partition("/")[0], absent=absent)
+    )
 
 
 def _sum(status: str, layers: dict[str, tuple[int, int]]) -> str:
     """Return the total progress of the layers in one state, such as `Pushing`."""
-    mine = [value for key, value in layers.items() if key.startswith(f"{status} ")]
-    done, total = (sum(column) / 2**20 for column in zip(*mine, strict=True))
+    progress = [value for key, value in layers.items() if key.startswith(f"{status} ")]
+    done, total = (sum(column) / 2**20 for column in zip(*progress, strict=True))
     return f"{status.lower()} {min(done, total):.0f} of {total:.0f} MiB"
 
 
@@ -147,9 +149,9 @@ class Transferred:
     Attributes
     ----------
     reference
-        What it is called there, by its digest: `REGISTRY/edge-toolchain/NAME@sha256:…`.
+        Name in the registry, with the digest: `REGISTRY/edge-toolchain/NAME@sha256:…`.
     id
-        What the engine here calls it.
+        Id of the image in this machine's engine.
     """
 
     name: str
@@ -158,7 +160,7 @@ class Transferred:
     id: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the fields for JSON."""
         return asdict(self)
 
 
@@ -168,7 +170,7 @@ def checked_registry(text: str) -> str:
     Raises
     ------
     UsageError
-        It is something else, a URL for instance.
+        The text is something else, such as a URL.
     """
     registry = text.rstrip("/")
     if not _REGISTRY.fullmatch(registry):
@@ -187,12 +189,12 @@ def push(engine: Engine, image: Image, registry: str, progress: Callable[[str], 
     MissingError
         The image is not here.
     ToolchainError
-        The registry is not reached, or does not take it.
+        The registry cannot be reached, or refuses the image.
     """
-    found = engine.image_labels(image.tag)
-    if found is None:
+    labels = engine.image_labels(image.tag)
+    if labels is None:
         raise MissingError(f"the image {image.name} is not here", f"toolchain image build {image.name}")
-    if found.get(IMAGE_LABEL) != image.name:
+    if labels.get(IMAGE_LABEL) != image.name:
         raise ToolchainError(
             f"{image.tag} is not the image {image.name} of this toolchain: not pushed",
             f"toolchain image build {image.name}",
@@ -203,18 +205,18 @@ def push(engine: Engine, image: Image, registry: str, progress: Callable[[str], 
         send = partial(engine.api.push, repository, tag=_TAG, stream=True, decode=True)
         for event in listen(send, image.name, progress):
             digest = event.get("aux", {}).get("Digest", digest)
-        made = str(engine.api.inspect_image(image.tag)["Id"])
-    return Transferred(image.name, f"{repository}@{digest}", digest, made)
+        image_id = str(engine.api.inspect_image(image.tag)["Id"])
+    return Transferred(image.name, f"{repository}@{digest}", digest, image_id)
 
 
 def pull(engine: Engine, image: Image, registry: str, progress: Callable[[str], None]) -> Transferred:
-    """Fetch an image from a registry; it takes the place of the one here.
+    """Fetch an image from a registry and replace the local one.
 
     Raises
     ------
     ToolchainError
-        The registry is not reached or does not have it, or what it has under that name is another
-        image: nothing here has changed then.
+        The registry cannot be reached or lacks the image, or has another image of that name; the local
+        image is unchanged.
     """
     repository = _repository(registry, image)
     with _tagged(engine, None, repository), _explained("pull", image, registry):
@@ -223,11 +225,11 @@ def pull(engine: Engine, image: Image, registry: str, progress: Callable[[str], 
         for event in listen(fetch, image.name, progress):
             status = str(event.get("status", ""))
             digest = status.removeprefix("Digest: ") if status.startswith("Digest: ") else digest
-        got = engine.api.inspect_image(f"{repository}:{_TAG}")
-        _check(image, got, _go_architecture(engine, image), f"{repository}@{digest}")
-        engine.api.tag(got["Id"], *image.tag.split(":"))
+        pulled = engine.api.inspect_image(f"{repository}:{_TAG}")
+        _check(image, pulled, _go_architecture(engine, image), f"{repository}@{digest}")
+        engine.api.tag(pulled["Id"], *image.tag.split(":"))
     engine.remove_superseded(image.name, image.tag)
-    return Transferred(image.name, f"{repository}@{digest}", digest, str(got["Id"]))
+    return Transferred(image.name, f"{repository}@{digest}", digest, str(pulled["Id"]))
 
 
 def _repository(registry: str, image: Image) -> str:
@@ -240,32 +242,32 @@ def _go_architecture(engine: Engine, image: Image) -> str:
     return of_debian(image.system).docker
 
 
-def _check(image: Image, got: dict[str, Any], architecture: str, reference: str) -> None:
-    label = (got["Config"]["Labels"] or {}).get(IMAGE_LABEL)
+def _check(image: Image, pulled: dict[str, Any], architecture: str, reference: str) -> None:
+    label = (pulled["Config"]["Labels"] or {}).get(IMAGE_LABEL)
     if label != image.name:
         what = "none of this toolchain's images" if label is None else f"the image {label!r}"
         raise ToolchainError(f"{reference} is {what}, not {image.name}: not taken")
-    if got["Architecture"] != architecture:
+    if pulled["Architecture"] != architecture:
         raise ToolchainError(
-            f"{reference} is for {got['Architecture']} machines, not for {architecture}: not taken",
+            f"{reference} is for {pulled['Architecture']} machines, not for {architecture}: not taken",
             f"build it here: toolchain image build {image.name}",
         )
 
 
 @contextmanager
 def _tagged(engine: Engine, tag: str | None, repository: str) -> Iterator[None]:
-    """Give an image the registry's name for the time being; at the end the name is as it was before."""
+    """Tag an image with the registry's name for the duration of the block, then restore the tag."""
     import docker.errors
 
     full = f"{repository}:{_TAG}"
     before = engine.image(full)
     if tag is not None:
-        with engine.asked(f"name {tag} {full}"):
+        with engine.request(f"name {tag} {full}"):
             engine.api.tag(tag, repository, _TAG)
     try:
         yield
     finally:
-        with engine.asked(f"give back the name {full}"), suppress(docker.errors.NotFound):
+        with engine.request(f"give back the name {full}"), suppress(docker.errors.NotFound):
             if before is not None:
                 engine.api.tag(before["Id"], repository, _TAG)
             else:

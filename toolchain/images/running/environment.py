@@ -1,14 +1,44 @@
-"""Environment variables for a command of this package in a container."""
+"""Environment variables that a command in a container gets and reads: its image among them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from dataclasses import dataclass
 
 from toolchain.configuration.settings import cache_dir
-from toolchain.images.running.inside import IMAGE_VARIABLE, LOCK_VARIABLE
 
-if TYPE_CHECKING:
-    from toolchain.images.running.placement import Ready
+IMAGE_VARIABLE = "EDGE_TOOLCHAIN_IMAGE"  # the image's id
+LOCK_VARIABLE = "EDGE_TOOLCHAIN_LOCK"  # sha256 of the requirements.lock that it was made from
+
+
+def image_here() -> str | None:
+    """Return the id of the image that this process runs in; None on a host."""
+    return os.environ.get(IMAGE_VARIABLE) or None
+
+
+def lock_here() -> str | None:
+    """Return the sha256 of the lock file of the image that this process runs in; None on a host."""
+    return os.environ.get(LOCK_VARIABLE) or None
+
+
+@dataclass(frozen=True)
+class Ready:
+    """An image that steps can run in.
+
+    Attributes
+    ----------
+    id
+        Id of the image that had the tag when it was looked up.
+    lock
+        SHA-256 of the requirements.lock that it was made from.
+    stale
+        See `ImageState`.
+    """
+
+    name: str
+    id: str
+    lock: str
+    stale: bool
 
 
 def environment(image: Ready | None = None) -> dict[str, str]:

@@ -42,7 +42,7 @@ def mounts_for(reads: Iterable[Path], writes: Iterable[Path]) -> list[Mount]:
     ----------
     reads
         Files to read. For a file outside the workspace its folder is mounted, which may have a network's
-        weights; but not the home folder, which has keys: of it the file, and those beside it of its name.
+        weights. The home folder has keys, so of it only the file and its weights are mounted.
     writes
         Folders to write.
 
@@ -59,21 +59,21 @@ def mounts_for(reads: Iterable[Path], writes: Iterable[Path]) -> list[Mount]:
         _write(mounts, folder)
     for file in reads:
         plain, real = _plain(file), file.resolve()
-        for seen in dict.fromkeys((plain, real)):
-            if _is_own(seen.parent):
-                _see(mounts, seen)
-            elif _holds_home(seen.parent):
-                for part in (seen, *_weights_of(seen)):
+        for path in dict.fromkeys((plain, real)):
+            if _is_own(path.parent):
+                _see(mounts, path)
+            elif _holds_home(path.parent):
+                for part in (path, *_weights_of(path)):
                     _see(mounts, part)
             else:
-                _see(mounts, seen.parent)
+                _see(mounts, path.parent)
     return mounts
 
 
 @contextmanager
 def ensure_folders(mounts: Iterable[Mount]) -> Iterator[None]:
     """Make missing writable folders; at the end remove those that stayed empty."""
-    made: list[Path] = []
+    created: list[Path] = []
     for mount in mounts:
         if not mount.writable:
             continue
@@ -82,11 +82,11 @@ def ensure_folders(mounts: Iterable[Mount]) -> Iterator[None]:
             mount.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(mount.path, error) from error
-        made += missing
+        created += missing
     try:
         yield
     finally:
-        for folder in sorted(made, reverse=True):
+        for folder in sorted(created, reverse=True):
             with suppress(OSError):  # it is used
                 folder.rmdir()
 
@@ -146,17 +146,17 @@ def _holds_home(folder: Path) -> bool:
         home = Path.home()
     except RuntimeError:  # this user has none
         return False
-    return any(each.is_relative_to(folder) for each in (home, home.resolve()))
+    return any(path.is_relative_to(folder) for path in (home, home.resolve()))
 
 
 def _weights_of(file: Path) -> list[Path]:
     """Return the files beside a network's that may have its weights, such as `net.onnx.data`, `net.data`."""
     begins = (file.name, f"{file.stem}.")
     try:
-        beside = [part for part in file.parent.iterdir() if part.name.startswith(begins) and part != file]
+        parts = [part for part in file.parent.iterdir() if part.name.startswith(begins) and part != file]
     except OSError:  # a folder that others may pass through and not list
         return []
-    return sorted(part for part in beside if part.is_file())
+    return sorted(part for part in parts if part.is_file())
 
 
 def _allowed(path: Path, writable: bool) -> Mount:

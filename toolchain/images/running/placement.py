@@ -10,35 +10,16 @@ from typing import Any, Literal
 
 from toolchain.architectures.table import of_machine
 from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.images.address import address, checked_address, is_local, parts_of
 from toolchain.images.catalogue import Image, image_named
-from toolchain.images.contents.sources import LOCK_LABEL
+from toolchain.images.contents import LOCK_LABEL
 from toolchain.images.debian.bootstrap import ARCHITECTURE, WITHOUT
-from toolchain.images.engine import address, checked_address, connect, is_local, parts_of
+from toolchain.images.engine import connect
 from toolchain.images.listing import is_stale
-from toolchain.images.running.inside import image_here
+from toolchain.images.running.environment import Ready, image_here
 
-Wanted = Literal["auto", "docker", "host"]
+EngineSetting = Literal["auto", "docker", "host"]
 _PROBE_S = 2.0
-
-
-@dataclass(frozen=True)
-class Ready:
-    """An image that steps can run in.
-
-    Attributes
-    ----------
-    id
-        Id of the image that had the tag when it was looked up.
-    lock
-        SHA-256 of the requirements.lock that it was made from.
-    stale
-        See `ImageState`.
-    """
-
-    name: str
-    id: str
-    lock: str
-    stale: bool
 
 
 @dataclass(frozen=True)
@@ -57,37 +38,37 @@ class Placement:
     reason: str = ""
 
 
-def choose(wanted: Wanted, name: str) -> Placement:
+def choose(setting: EngineSetting, name: str) -> Placement:
     """Decide where a step runs for a board class whose image is `name`.
 
     Parameters
     ----------
-    wanted
+    setting
         `auto`: in a container if Docker answers and the image exists and is current.
 
     Raises
     ------
     UsageError
-        There is no such image in the table; or `docker` is wanted, and DOCKER_HOST is no address or another
-        machine's.
+        The table has no such image; or the setting is `docker`, and DOCKER_HOST is malformed or names
+        another machine.
     MissingError
-        `docker` is wanted, and no daemon answers, or it has no such image.
+        The setting is `docker`, and no daemon answers, or it has no such image.
     """
-    if wanted == "host" or image_here() is not None:
+    if setting == "host" or image_here() is not None:
         return Placement(None)
     image = image_named(name)
     try:
-        if wanted == "auto":
+        if setting == "auto":
             _probe()
         ready = _ready(image)
     except ToolchainError as error:
-        if wanted == "docker":
+        if setting == "docker":
             raise
         return on_host(error)
     if not ready.stale:
-        return Placement(ready, f"engine: docker, image {name}" if wanted == "auto" else "")
+        return Placement(ready, f"engine: docker, image {name}" if setting == "auto" else "")
     outdated = f"the image {name} is out of date; `toolchain image build {name}` renews it"
-    if wanted == "auto":
+    if setting == "auto":
         return Placement(None, f"engine: host, since {outdated}")
     return Placement(ready, f"warning: {outdated}")
 
@@ -131,7 +112,7 @@ def _ready(image: Image) -> Ready:
         if facts is None:
             raise _absent(image)
         labels: Mapping[str, str] = facts["Config"]["Labels"] or {}
-        with engine.asked("ask for its facts"):
+        with engine.request("ask for its facts"):
             machine = engine.api.info()
         _check_users(machine)
         _check_architecture(image, facts)

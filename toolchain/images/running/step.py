@@ -87,7 +87,7 @@ class Step:
     network
         `host`: shares this machine's network, where the lab listens; `none`: no network.
     terminal
-        Whether its output is a terminal; both output streams are then one.
+        Whether its output is a terminal, which merges both output streams.
     user
         User id and group id of its files.
     memory_mib
@@ -127,7 +127,7 @@ def run_step(engine: Engine, step: Step, out: BinaryIO, err: BinaryIO) -> int:
     Parameters
     ----------
     out, err
-        Receive the output as it comes.
+        Files to which the output is streamed.
 
     Raises
     ------
@@ -192,8 +192,8 @@ class _Running:
                     self._resize()
                 self._removed.wait(0.2)
             except (KeyboardInterrupt, SystemExit) as error:
-                asked = signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
-                number = signal.SIGKILL if first else asked
+                signal_number = signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
+                number = signal.SIGKILL if first else signal_number
                 first = first or error
         return first
 
@@ -202,7 +202,7 @@ class _Running:
         self.resized = False
         if self._started.is_set():
             columns, lines = os.get_terminal_size(self._streams[0].fileno())
-            with suppress(ToolchainError), self._engine.asked("resize a terminal"):
+            with suppress(ToolchainError), self._engine.request("resize a terminal"):
                 self._engine.api.resize(self._container, height=lines, width=columns)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -216,11 +216,11 @@ class _Running:
         try:
             self._container = create(engine, self._step)
             # Before the start, or its first lines are lost.
-            with engine.asked("read what a container prints"):
+            with engine.request("read what a container prints"):
                 stream = api.attach(self._container, stream=True, demux=True)
             if self._signalled.is_set():
                 return
-            with engine.asked(f"start a container of {self._step.image_name}"):
+            with engine.request(f"start a container of {self._step.image_name}"):
                 api.start(self._container)
             self._started.set()
             if self._signalled.is_set():
@@ -242,13 +242,13 @@ class _Running:
             self._removed.set()
 
     def _read_output(self, stream: Iterator[_Parts]) -> Iterator[_Parts]:
-        with self._engine.asked("read what a container prints"):
+        with self._engine.request("read what a container prints"):
             yield from stream
 
     def _exit_code(self) -> int:
         """Return the exit code of the command; raise an error if it was killed."""
         name = f"the container of {self._step.image_name}"
-        with self._engine.asked("wait for a container", gone_is_fine=True):
+        with self._engine.request("wait for a container", gone_is_fine=True):
             code = int(self._engine.api.wait(self._container, timeout=_WAIT_S)["StatusCode"])
             if code == _KILLED and self._ran_out_of_memory():
                 memory = self._engine.api.inspect_container(self._container)["HostConfig"]["Memory"]
@@ -284,7 +284,7 @@ def create(engine: Engine, step: Step, *, interactive: bool = False) -> str:
         Whether the command reads the keyboard.
     """
     api = engine.api
-    with engine.asked(f"create a container of {step.image_name}"):
+    with engine.request(f"create a container of {step.image_name}"):
         machine = api.info()
         memory = step.memory_mib or int(machine["MemTotal"] * _MEMORY_SHARE) >> 20
         limits = api.create_host_config(
@@ -302,8 +302,8 @@ def create(engine: Engine, step: Step, *, interactive: bool = False) -> str:
             log_config={"Type": "none"},
         )
     try:
-        with engine.asked(f"create a container of {step.image_name}"):
-            made = api.create_container(
+        with engine.request(f"create a container of {step.image_name}"):
+            created = api.create_container(
                 step.image,
                 entrypoint=list(step.argv),
                 command=[],
@@ -324,7 +324,7 @@ def create(engine: Engine, step: Step, *, interactive: bool = False) -> str:
             f"so a bind mount cannot work there: {error.message.rpartition(': ')[2]}",
             "use a daemon of this machine, or --engine host",
         ) from error
-    return str(made["Id"])
+    return str(created["Id"])
 
 
 def _bind(mount: Mount) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tvm
 from tvm import tirx
 
-from toolchain.targets.llvm import without_loop_vectors
+from toolchain.targets.target import without_loop_vectors
 
 EXPLICIT = "toolchain.explicit_vectors"  # attribute of a function
 

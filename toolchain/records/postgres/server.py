@@ -1,167 +1,158 @@
-"""Records on a PostgreSQL server."""
+"""Records on a PostgreSQL server: its tables, and the statements on them."""
 
 from __future__ import annotations
 
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolchain.errors import MissingError, ToolchainError, UsageError
-from toolchain.foreign import shortened
 from toolchain.records.database import (
+    ADDED,
+    DROP_SUPERSEDED,
+    INDEXES,
+    VERSION,
     ConnectionRenewedError,
     DatabaseGoneError,
-    Tell,
-    UnknownFunctionError,
+    Notify,
     Value,
-    tell_nobody,
+    notify_nobody,
+    tables,
 )
-from toolchain.records.postgres.address import Address, parse_address
-from toolchain.records.postgres.schema import prepare_tables
+from toolchain.records.postgres.connection import (
+    Address,
+    connect_within,
+    explain,
+    is_broken,
+    one_line,
+    parse_address,
+)
 
 if TYPE_CHECKING:
-    from psycopg import Connection, Error
+    from psycopg import Connection
 
 
-# Converts errors of PostgreSQL to errors with a hint.
+# The tables, and their version.
 
-_PASSWORD = 4  # letters; a shorter password occurs in ordinary words too
-# Codes of PostgreSQL's documentation, appendix A.
-_SHUT_DOWN = ("57P01", "57P02", "57P03")
-_OTHER_TABLES = ("42P01", "42703", "42804", "42883")
-_NO_SUCH_FUNCTION = "23503"
-_HINTS = {
-    "42501": "its owner can let you: GRANT SELECT, INSERT, UPDATE, DELETE ON records, functions TO you, and "
-    "GRANT SELECT ON edge_toolchain TO you; the first command of a user who may create tables creates them",
-    "25006": "name the primary server, not a read-only replica",
-    "53100": "free some space on the server, then run the same command again",
-    "55P03": "wait for the other command that has locked the tables, then run the same command again",
-    "57014": "run the same command again",
-}
+_LOCK = 0x45444745  # "EDGE"
+_MARK = "edge_toolchain"
+"""The table that marks a database as ours and holds the schema version."""
 
 
-def explain(
-    error: Error, name: str, unreadable: Callable[[str], UsageError], password: str | None
-) -> ToolchainError:
-    """Convert an error of the driver to one whose hint says what to type."""
-    code, said = error.sqlstate or "", one_line(error, password)
-    if code in _OTHER_TABLES:
-        return unreadable(said)
-    refused = ToolchainError(
-        f"the records database {name} refused: {said}; nothing was left half-written", _HINTS.get(code, "")
-    )
-    if code == _NO_SUCH_FUNCTION:
-        return UnknownFunctionError(refused.message, refused.hint)
-    return refused
+def prepare_tables(db: Connection[Any], name: str, notify: Notify) -> None:
+    """Check the tables; create missing tables, and missing indexes if the user owns the tables.
 
-
-def is_broken(error: Error, db: Connection[Any]) -> bool:
-    """Whether the connection cannot be used any longer."""
-    return db.closed or error.sqlstate in _SHUT_DOWN
-
-
-def one_line(error: Exception, password: str | None) -> str:
-    """Return the message of libpq or the server on one line, with the password removed.
-
-    Neither quotes passwords today; this is a precaution. A very short password is not searched for.
-    """
-    said = " ".join(str(error).split()) or type(error).__name__
-    return shortened(said.replace(password, "…") if password and len(password) >= _PASSWORD else said)
-
-
-# Connects to a PostgreSQL server, and waits for one that does not answer yet.
-
-_CONNECT_S = 10
-_LOCK_S = 30  # another process may hold the tables for a whole import
-_AGAIN_S = 0.5
-_WHERE = ("host", "hostaddr", "port", "service")  # the parameters that a ping needs
-# TCP keepalive: a dead peer is detected within half a minute.
-_SILENCE = {
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "4",
-    "tcp_user_timeout": "30000",
-}
-
-
-def connect_within(address: Address, tell: Tell, seconds: float) -> Connection[Any]:
-    """Connect; wait for a server that does not answer yet.
+    Parameters
+    ----------
+    notify
+        Called before a step that takes long.
 
     Raises
     ------
-    ToolchainError
-        It does not answer in time, or it refuses.
+    UsageError
+        The database has foreign tables of these names, or another schema version.
     """
-    deadline = time.monotonic() + seconds
-    waiting = answered = False
-    while True:
-        try:
-            db = _connect(address)
-        except ToolchainError as error:
-            # A server that answers has refused for good, unless it has started just now: try once more.
-            if isinstance(error, UsageError) or answered or time.monotonic() >= deadline:
-                raise
-            answered = _answers(address)
-            if answered:
-                continue
-            if not waiting:
-                tell(f"{error.message}; waiting for it, {seconds:.0f} s at most")
-            waiting = True
-            time.sleep(_AGAIN_S)
-        else:
-            if waiting:
-                tell(f"the records database {address.name} answers again")
-            return db
-
-
-def _answers(address: Address) -> bool:
-    """Whether a server accepts connections, even if it refuses this user."""
-    from psycopg.conninfo import make_conninfo
-    from psycopg.pq import PGconn, Ping
-
-    where = {name: text for name, text in address.parameters.items() if name in _WHERE}
-    answer = PGconn.ping(make_conninfo("", connect_timeout=_CONNECT_S, **where).encode())
-    return bool(answer == Ping.OK)
-
-
-def _connect(address: Address) -> Connection[Any]:
-    import psycopg
-
-    try:
-        db = psycopg.connect(
-            **{**_SILENCE, **address.parameters},  # libpq's parameters are strings
-            password=address.password,
-            autocommit=True,
-            connect_timeout=_CONNECT_S,
-            application_name="edge-toolchain",
-            client_encoding="utf8",
-            prepare_threshold=None,  # a connection pooler would mix up prepared statements
+    if not _exists(db, _MARK):
+        with db.transaction():
+            _take_turns(db)
+            if not _exists(db, _MARK):
+                _create(db, name)
+                return
+    _check_version(db, name)
+    _add_columns(db, name)
+    if _lacks_indexes(db):
+        notify(
+            f"creating indexes in the records database {name}, once: with many records that may take a minute"
         )
-    except psycopg.Error as error:
-        raise _unreachable(address, error) from error
+        with db.transaction():
+            _take_turns(db)
+            for statement in (*INDEXES.values(), DROP_SUPERSEDED):
+                db.execute(statement.encode())
+
+
+def _take_turns(db: Connection[Any]) -> None:
+    """Wait until no other process creates tables or indexes, and keep others out."""
+    db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+
+
+def _add_columns(db: Connection[Any], name: str) -> None:
+    """Add the columns that a database of an earlier program lacks."""
+    from psycopg.errors import InsufficientPrivilege
+
+    if not _missing_columns(db):
+        return
     try:
-        db.execute(f"SET lock_timeout = '{_LOCK_S}s'".encode())
-    except psycopg.Error as error:
-        db.close()
-        raise _unreachable(address, error) from error
-    return db
+        with db.transaction():
+            _take_turns(db)
+            for column in _missing_columns(db):
+                db.execute(f"ALTER TABLE records ADD COLUMN {column} {ADDED[column]}".encode())
+    except InsufficientPrivilege as error:
+        raise UsageError(
+            f"the records database {name} lacks columns that only the owner of its tables may add: "
+            f"{', '.join(_missing_columns(db))}",
+            "let its owner open it once with this version: `toolchain records list`",
+        ) from error
 
 
-def _unreachable(address: Address, error: Exception) -> ToolchainError:
-    said = one_line(error, address.password)
-    hint = (
-        "start the server, or correct records_url (TOOLCHAIN_RECORDS_URL); "
-        "without it the file in data_dir is used"
+def _missing_columns(db: Connection[Any]) -> list[str]:
+    columns = db.execute(
+        "SELECT attname::text FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid"
+        " JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+        " WHERE pg_class.relname = 'records' AND nspname = ANY (current_schemas(false)) AND attnum > 0"
+        " AND NOT attisdropped"
+    ).fetchall()
+    return [name for name in ADDED if (name,) not in columns]
+
+
+def _lacks_indexes(db: Connection[Any]) -> bool:
+    """Whether indexes are missing that this user may create: only the owner of a table may."""
+    row = db.execute(
+        "SELECT pg_has_role(pg_class.relowner, 'USAGE'), ARRAY(SELECT named.relname::text FROM pg_index"
+        " JOIN pg_class AS named ON named.oid = indexrelid WHERE indrelid = pg_class.oid)"
+        " FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+        " WHERE pg_class.relname = 'records' AND nspname = ANY (current_schemas(false))"
+    ).fetchone()
+    return row is not None and row[0] and not INDEXES.keys() <= set(row[1])
+
+
+def _create(db: Connection[Any], name: str) -> None:
+    for table in ("records", "functions"):
+        if _exists(db, table):
+            raise UsageError(
+                f"the database {name} has a table {table} that is not ours",
+                "name another database in records_url, one for records alone",
+            )
+    own_number = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+    for statement in tables(identity=own_number, integer="BIGINT", real="DOUBLE PRECISION"):
+        db.execute(statement.encode())
+    db.execute(f"CREATE TABLE {_MARK} (version BIGINT NOT NULL)".encode())
+    db.execute(f"INSERT INTO {_MARK} VALUES (%s)".encode(), (VERSION,))  # noqa: S608  # our own constant
+
+
+def _check_version(db: Connection[Any], name: str) -> None:
+    rows = db.execute(f"SELECT version FROM {_MARK}".encode()).fetchall()  # noqa: S608
+    versions = [row[0] for row in rows]
+    if versions == [VERSION]:
+        return
+    stored = ", ".join(map(str, versions)) or "none"
+    newer = versions and versions[0] > VERSION
+    raise UsageError(
+        f"the database {name} has schema version {stored}, this toolchain reads version {VERSION}",
+        "use the newer toolchain that made it" if newer else "name another database, or restore a backup",
     )
-    if "password" in said:
-        hint = "put HOST:PORT:DATABASE:USER:PASSWORD into ~/.pgpass, a file that only you may read"
-    elif "invalid" in said and "option" in said:
-        return UsageError(f"records_url: {said}", "leave that parameter out of records_url")
-    return ToolchainError(f"the records database {address.name} cannot be reached: {said}", hint)
+
+
+def _exists(db: Connection[Any], table: str) -> bool:
+    # Not to_regclass: under our lock it may still answer from before.
+    result = db.execute(
+        "SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+        " WHERE relname = %s AND nspname = ANY (current_schemas(false))",
+        (table,),
+    )
+    return result.fetchone() is not None
 
 
 _ANSWER_S = 300.0  # for all rows of a large store over a slow network
@@ -170,12 +161,12 @@ _SLOW_S = 10.0  # without an answer, until the user is told
 Given = TypeVar("Given")
 
 
-def connect(url: str, tell: Tell = tell_nobody, *, away_s: float | None = None) -> PostgresServer:
+def connect(url: str, notify: Notify = notify_nobody, *, away_s: float | None = None) -> PostgresServer:
     """Connect to the database at a URL; create missing tables.
 
     Parameters
     ----------
-    tell
+    notify
         Called when the server must be waited for.
     away_s
         How long to wait for a server that does not answer; None: as long as for one that went away.
@@ -198,8 +189,8 @@ def connect(url: str, tell: Tell = tell_nobody, *, away_s: float | None = None) 
             "pip install 'edge-toolchain[postgres]'",
         ) from error
     del psycopg
-    db = connect_within(address, tell, _AWAY_S if away_s is None else away_s)
-    server = PostgresServer(address, tell, db)
+    db = connect_within(address, notify, _AWAY_S if away_s is None else away_s)
+    server = PostgresServer(address, notify, db)
     try:
         server.prepare()
     except BaseException:
@@ -211,14 +202,14 @@ def connect(url: str, tell: Tell = tell_nobody, *, away_s: float | None = None) 
 class PostgresServer:
     """A `Database` on a PostgreSQL server. It connects again when the connection breaks."""
 
-    def __init__(self, address: Address, tell: Tell, db: Connection[Any]) -> None:
+    def __init__(self, address: Address, notify: Notify, db: Connection[Any]) -> None:
         self.name = address.name
-        self._address, self._tell, self._db = address, tell, db
+        self._address, self._notify, self._db = address, notify, db
 
     def prepare(self) -> None:
         """Create missing tables; refuse foreign tables and those of another schema version."""
         with self._explained():
-            prepare_tables(self._db, self.name, self._tell)
+            prepare_tables(self._db, self.name, self._notify)
 
     def rows(self, query: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
@@ -269,7 +260,7 @@ class PostgresServer:
         import psycopg
 
         try:
-            with _answer_within(self._db, _ANSWER_S), _after(_SLOW_S, self._tell, self._slow()):
+            with _answer_within(self._db, _ANSWER_S), _after(_SLOW_S, self._notify, self._slow()):
                 yield
         except psycopg.Error as error:
             if is_broken(error, self._db):
@@ -285,17 +276,17 @@ class PostgresServer:
     def _renew(self, error: Exception) -> None:
         """Connect again; always raise an error that says whether that succeeded."""
         self._db.close()
-        said = one_line(error, self._address.password)
+        message = one_line(error, self._address.password)
         try:
-            self._db = connect_within(self._address, self._tell, _AWAY_S)
+            self._db = connect_within(self._address, self._notify, _AWAY_S)
         except ToolchainError as gone:
             raise DatabaseGoneError(
                 f"the records database {self.name} stopped answering and did not come back within "
-                f"{_AWAY_S:.0f} s: {said}",
+                f"{_AWAY_S:.0f} s: {message}",
                 "start the server, then run the same command again: it continues where it stopped",
             ) from gone
         raise ConnectionRenewedError(
-            f"the connection to the records database {self.name} broke: {said}",
+            f"the connection to the records database {self.name} broke: {message}",
             "run the same command again",
         ) from error
 

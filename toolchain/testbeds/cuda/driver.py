@@ -57,7 +57,7 @@ def ensure_emulated_cuda(architecture: str = _HERE) -> Path:
     Parameters
     ----------
     architecture
-        Name of the architecture that the driver is to run on; this machine's, unless another is given.
+        Name of the architecture that the driver runs on; default: this machine's.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def ensure_emulated_cuda(architecture: str = _HERE) -> Path:
 
 def _compile(architecture: Architecture, driver: Path) -> None:
     target = ("-target", f"{architecture.zig_target}.{GLIBC_FLOOR}")
-    with scratch_folder() as folder, atomic.replacing(driver, 0o777) as made:
+    with scratch_folder() as folder, atomic.replacing(driver, 0o777) as temporary:
         unity, linked = folder / "driver.o", folder / NAME
         for arguments in (
             (*_COMPILE, f"-I{HEADERS}", "-c", str(DRIVER / "unity.cc"), "-o", str(unity)),
@@ -97,7 +97,7 @@ def _compile(architecture: Architecture, driver: Path) -> None:
                 raise ToolchainError(
                     f"the emulated CUDA driver does not compile: {done.last_lines()}", "toolchain doctor"
                 )
-        made.write_bytes(linked.read_bytes())
+        temporary.write_bytes(linked.read_bytes())
 
 
 # Compiles the text of CUDA kernels for the emulated driver: to a shared object of the host's own code.
@@ -145,16 +145,18 @@ def compile_emulated(source: str, architecture: Architecture) -> bytes:
             f"it runs on: {', '.join(ARCHITECTURES)}",
         )
     with scratch_folder() as folder:
-        text, made = folder / "unit.cc", folder / "unit.so"
+        text, library = folder / "unit.cc", folder / "unit.so"
         text.write_text(unit_of(source))
         target = f"{architecture.zig_target}.{GLIBC_FLOOR}"
-        command = ["c++", "-target", target, *OPTIONS, f"-I{HEADERS}", str(text), "-o", str(made), "-lm"]
+        command = ["c++", "-target", target, *OPTIONS, f"-I{HEADERS}", str(text), "-o", str(library), "-lm"]
         done = run_zig(command, _KERNELS_DEADLINE_S, zig_cache_environment())
         if done.returncode != 0:
-            found = _ERROR.search(done.output)
-            said = f"line {found[1]}: {found[2]}" if found and found[1] else done.last_lines()
-            raise ToolchainError(f"clang cannot compile a kernel for the emulated driver: {shortened(said)}")
-        return made.read_bytes()
+            match = _ERROR.search(done.output)
+            reason = f"line {match[1]}: {match[2]}" if match and match[1] else done.last_lines()
+            raise ToolchainError(
+                f"clang cannot compile a kernel for the emulated driver: {shortened(reason)}"
+            )
+        return library.read_bytes()
 
 
 def kernel_compiler() -> str:
@@ -163,20 +165,20 @@ def kernel_compiler() -> str:
 
 
 def unit_of(source: str) -> str:
-    """Return the C++ of a unit: the text of its kernels between what makes it C++ and what describes them.
+    """Return the C++ of a unit: a prelude, the text of its kernels, and their descriptions.
 
-    Each kernel has its shared memory in a section of its own. Lines of errors are those of `source`.
+    Each kernel has its shared memory in its own section. Line numbers of errors are those of `source`.
     """
-    kernels = [(found[2], found[1] or "0") for found in _KERNEL.finditer(source)]
+    kernels = [(match[2], match[1] or "0") for match in _KERNEL.finditer(source)]
     pieces = ['#include "edge_emulated_cuda.h"', *(f"EDGE_KERNEL_SHARED({name})" for name, _ in kernels)]
     plain = _DYNAMIC.sub(r"constexpr edge::DynamicShared<\1> \2{};", source)
     done, line = 0, 1
-    for found in _KERNEL.finditer(plain):
-        before = plain[done : found.start()]
+    for match in _KERNEL.finditer(plain):
+        before = plain[done : match.start()]
         pieces += [f'#line {line} "kernels.cu"', before]
-        pieces += ["#undef EDGE_SHARED", f'#define EDGE_SHARED "edge_shared_{found[2]}"']
+        pieces += ["#undef EDGE_SHARED", f'#define EDGE_SHARED "edge_shared_{match[2]}"']
         line += before.count("\n")
-        done = found.start()
+        done = match.start()
     described = " ".join(f"EDGE_KERNEL({name}, {threads})" for name, threads in kernels)
     pieces += [f'#line {line} "kernels.cu"', plain[done:], f"EDGE_UNIT({described})", ""]
     return "\n".join(pieces)

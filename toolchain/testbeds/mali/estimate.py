@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from toolchain.devices.kernel import Kernel
-from toolchain.testbeds.mali.compiled import KernelStatistics
+from toolchain.testbeds.mali.statistics import KernelStatistics
 
 # Mali GPUs that the model knows.
 
@@ -175,7 +175,7 @@ def loops_of(kernel: Kernel) -> list[Loop]:
     """Return the loops of a kernel in the order of its source."""
     guards = Guards(kernel)
     opened: list[_Open] = []
-    found: list[Loop] = []
+    loops: list[Loop] = []
     last_if = 1.0
     for word, head in _words(kernel.source):
         if word == "for":
@@ -184,7 +184,7 @@ def loops_of(kernel: Kernel) -> list[Loop]:
                 if outer.word == "for":
                     break
                 share *= outer.share
-            found.append(Loop(_turns(*head.split(";")) if head.count(";") == 2 else None, share))
+            loops.append(Loop(_turns(*head.split(";")) if head.count(";") == 2 else None, share))
             opened.append(_Open(word, 1.0))
         elif word == "if":
             opened.append(_Open(word, guards.share(head)))
@@ -200,15 +200,15 @@ def loops_of(kernel: Kernel) -> list[Loop]:
                 last_if = opened.pop().share
             while opened and not opened[-1].block:
                 last_if = opened.pop().share
-    return found
+    return loops
 
 
 def _words(source: str) -> Iterator[tuple[str, str]]:
     """Yield the tokens `for`, `if`, `else`, braces and semicolons; the first two with their parentheses."""
     at = 0
-    while found := _HEAD.search(source, at):
-        at = found.end()
-        word, head = found[0], ""
+    while match := _HEAD.search(source, at):
+        at = match.end()
+        word, head = match[0], ""
         if word in ("for", "if"):
             begin = source.index("(", at) + 1
             at = _closing(source, begin)
@@ -219,10 +219,10 @@ def _words(source: str) -> Iterator[tuple[str, str]]:
 def _closing(source: str, begin: int) -> int:
     """Return the index after the parenthesis that closes the one before `begin`."""
     depth = 1
-    for found in re.finditer(r"[()]", source[begin:]):
-        depth += 1 if found[0] == "(" else -1
+    for match in re.finditer(r"[()]", source[begin:]):
+        depth += 1 if match[0] == "(" else -1
         if not depth:
-            return begin + found.end()
+            return begin + match.end()
     return len(source)
 
 

@@ -12,8 +12,8 @@ from typing import Any, Self
 from toolchain.devices.device import device_key
 from toolchain.devices.kernel import Kernel, KernelModel, OpenModel
 from toolchain.quantities import shown_ms
-from toolchain.testbeds.mali.compiled import KernelStatistics
 from toolchain.testbeds.mali.estimate import T860_MP4, Estimate, Gpu, estimate
+from toolchain.testbeds.mali.statistics import KernelStatistics
 from toolchain.testbeds.mali.store import CompiledStore, KernelError, LateError, MaliCompiler
 
 
@@ -47,7 +47,7 @@ class Modelled:
             registers = [str(compiled.registers), f"{compiled.spills}:{compiled.fills}"]
         if time is None:
             return (*registers, *["-"] * 4)
-        words = (f"{each:.0f}" for each in (time.arithmetic, time.load_store, time.texture))
+        words = (f"{cycles:.0f}" for cycles in (time.arithmetic, time.load_store, time.texture))
         return (*registers, *words, shown_ms(time.ms))
 
     def to_json(self) -> dict[str, Any]:

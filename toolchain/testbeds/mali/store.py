@@ -20,7 +20,7 @@ from toolchain.images.catalogue import Image, image_named
 from toolchain.images.engine import connect
 from toolchain.images.running.conversation import Conversation
 from toolchain.images.running.step import Step
-from toolchain.testbeds.mali.compiled import KernelStatistics, read_compiled
+from toolchain.testbeds.mali.statistics import KernelStatistics, read_statistics
 
 # Prepares a kernel's source for Mesa: adds the work-group size, and vector accesses as Arm compiles them.
 
@@ -88,8 +88,8 @@ def prepared(kernel: Kernel) -> str:
     """
     size = ", ".join(map(str, kernel.group))
     attribute = f"__kernel __attribute__((reqd_work_group_size({size}))) void {kernel.name}("
-    text, found = re.subn(rf"__kernel\s+void\s+{re.escape(kernel.name)}\s*\(", attribute, kernel.source)
-    if not found:
+    text, replaced = re.subn(rf"__kernel\s+void\s+{re.escape(kernel.name)}\s*\(", attribute, kernel.source)
+    if not replaced:
         raise UsageError(f"the source of kernel {kernel.name} has no such kernel")
     return _ALIGNED + text
 
@@ -162,10 +162,10 @@ class MaliCompiler:
         if word == "died":
             raise KernelError(f"kernel {kernel.name} crashes Mesa's compiler: {last_line(printed.encode())}")
         if word != "ok":
-            said = printable_lines("\n".join(printed.strip().splitlines()[-12:]))
-            raise KernelError(f"kernel {kernel.name} does not compile: {said}")
+            complaint = printable_lines("\n".join(printed.strip().splitlines()[-12:]))
+            raise KernelError(f"kernel {kernel.name} does not compile: {complaint}")
         try:
-            return read_compiled(printed)
+            return read_statistics(printed)
         except ToolchainError as error:
             raise KernelError(f"kernel {kernel.name}: {error.message}", error.hint) from error
 

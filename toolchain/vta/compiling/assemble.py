@@ -10,7 +10,7 @@ from toolchain.vta.compiling.estimate import default_knobs
 from toolchain.vta.compiling.schedule import Addresses, emit_layer
 from toolchain.vta.compiling.stream import Stream
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.design.config import Sram, VtaConfig
+from toolchain.vta.design import Sram, VtaConfig
 from toolchain.vta.isa import INSTRUCTION_BYTES
 from toolchain.vta.layers.layer import blocks_of, pack_diagonal, pack_parameters, pack_weight
 from toolchain.vta.layers.region import Region, RegionLayer
@@ -31,30 +31,30 @@ def assemble(region: Region, config: VtaConfig) -> Program:
             f"configuration {config.bitstream} computes {config.batch} rows at once; programs compute one",
             "use a design with LOG_BATCH 0",
         )
-    cuts = [_cut(each, config) for each in region.layers]
+    cuts = [_cut(conv, config) for conv in region.layers]
     values, activations = _placed(region, config)
     constants = _Constants(config)
-    placed = [constants.add(each, cut) for each, cut in zip(region.layers, cuts, strict=True)]
+    constant_offsets = [constants.add(conv, cut) for conv, cut in zip(region.layers, cuts, strict=True)]
     sizes = {"activations": activations, "constants": len(constants.data)}
     begins, end = sections(sizes)
     stream = Stream(config)
     micro_ops, stores = bytearray(), dict.fromkeys(region.inputs, 0)
-    for each, cut, mine in zip(region.layers, cuts, placed, strict=True):
-        used = [each.source, *([each.residual] if each.residual else [])]
+    for conv, cut, offsets in zip(region.layers, cuts, constant_offsets, strict=True):
+        used = [conv.source, *([conv.residual] if conv.residual else [])]
         at = Addresses(
-            source=_element(values[each.source].offset, Sram.INP, config),
-            result=_element(values[each.result].offset, Sram.OUT, config),
-            weight=_element(begins["constants"] + mine.weight, Sram.WGT, config),
-            parameters=_element(begins["constants"] + mine.parameters, Sram.ACC, config),
+            source=_element(values[conv.source].offset, Sram.INP, config),
+            result=_element(values[conv.result].offset, Sram.OUT, config),
+            weight=_element(begins["constants"] + offsets.weight, Sram.WGT, config),
+            parameters=_element(begins["constants"] + offsets.parameters, Sram.ACC, config),
             micro_ops=_element(end + len(micro_ops), Sram.UOP, config),
-            residual=_element(values[each.residual].offset, Sram.INP, config) if each.residual else None,
-            diagonal=_element(begins["constants"] + mine.diagonal, Sram.WGT, config)
-            if each.residual
+            residual=_element(values[conv.residual].offset, Sram.INP, config) if conv.residual else None,
+            diagonal=_element(begins["constants"] + offsets.diagonal, Sram.WGT, config)
+            if conv.residual
             else None,
             stores=max(stores[name] for name in used),
         )
-        micro_ops += emit_layer(stream, each.layer, cut, at).tobytes()
-        stores[each.result] = stream.stores
+        micro_ops += emit_layer(stream, conv.layer, cut, at).tobytes()
+        stores[conv.result] = stream.stores
     instructions = tuple(stream.finished())
     sizes |= {"micro_ops": len(micro_ops), "instructions": len(instructions) * INSTRUCTION_BYTES}
     begins, end = sections(sizes)
@@ -72,9 +72,9 @@ def assemble(region: Region, config: VtaConfig) -> Program:
     )
 
 
-def _cut(each: RegionLayer, config: VtaConfig) -> Tiling:
-    shape, residual = each.layer.shape, each.residual is not None
-    knobs = each.knobs or default_knobs(shape, config, residual)
+def _cut(conv: RegionLayer, config: VtaConfig) -> Tiling:
+    shape, residual = conv.layer.shape, conv.residual is not None
+    knobs = conv.knobs or default_knobs(shape, config, residual)
     cut = Tiling(shape, knobs, config, residual)
     if problem := cut.problem():
         raise UsageError(
@@ -89,9 +89,9 @@ def _placed(region: Region, config: VtaConfig) -> tuple[dict[str, PlacedValue], 
     shapes = region.shapes()
     first = dict.fromkeys(region.inputs, 0)
     last = dict.fromkeys(shapes, 0)
-    for step, each in enumerate(region.layers, 1):
-        first[each.result] = step
-        for name in (each.source, each.residual, each.result):
+    for step, conv in enumerate(region.layers, 1):
+        first[conv.result] = step
+        for name in (conv.source, conv.residual, conv.result):
             if name:
                 last[name] = step
     last |= dict.fromkeys(region.outputs, len(region.layers) + 1)
@@ -127,17 +127,17 @@ class _Constants:
         self._config = config
         self.data = bytearray()
 
-    def add(self, each: RegionLayer, cut: Tiling) -> _Offsets:
+    def add(self, conv: RegionLayer, cut: Tiling) -> _Offsets:
         """Add the constants of a layer; return their offsets in the section, in bytes."""
         block, knobs = self._config.block, cut.knobs
         weight = self._put(
-            pack_weight(each.layer.weight, block, knobs.tile_co, knobs.tile_ci).tobytes(), Sram.WGT
+            pack_weight(conv.layer.weight, block, knobs.tile_co, knobs.tile_ci).tobytes(), Sram.WGT
         )
         diagonal = 0
-        if each.layer.left is not None:
-            powers = pack_diagonal(each.layer.left, each.layer.common_left, block)
+        if conv.layer.left is not None:
+            powers = pack_diagonal(conv.layer.left, conv.layer.common_left, block)
             diagonal = self._put(powers.tobytes(), Sram.WGT)
-        parameters = self._put(pack_parameters(each.layer, block).astype("<i4").tobytes(), Sram.ACC)
+        parameters = self._put(pack_parameters(conv.layer, block).astype("<i4").tobytes(), Sram.ACC)
         return _Offsets(weight, parameters, diagonal)
 
     def _put(self, data: bytes, memory: Sram) -> int:

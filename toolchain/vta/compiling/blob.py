@@ -32,9 +32,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.vta.design.config import MOST_BYTES, PAGE_BYTES, VtaConfig
+from toolchain.vta.design import MOST_BYTES, PAGE_BYTES, VtaConfig
 from toolchain.vta.isa import Instruction, Load, Store, encode_program, is_nop
-from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.layers.region import Knobs
 
 # A program: VTA's instructions for a region (layers computed together), and the memory that they use.
 
@@ -107,7 +107,7 @@ class Program:
 
     def memory(self, phys_base: int = 0) -> bytearray:
         """Return the content of the memory before a run; the activations are zeros."""
-        found = bytearray(self.memory_bytes)
+        content = bytearray(self.memory_bytes)
         parts = {
             "constants": self.constants,
             "micro_ops": self.micro_ops,
@@ -115,8 +115,8 @@ class Program:
         }
         for name, data in parts.items():
             offset = self.sections[name].offset
-            found[offset : offset + len(data)] = data
-        return found
+            content[offset : offset + len(data)] = data
+        return content
 
 
 def relocated(instructions: Iterable[Instruction], phys_base: int, config: VtaConfig) -> list[Instruction]:
@@ -133,10 +133,13 @@ def relocated(instructions: Iterable[Instruction], phys_base: int, config: VtaCo
             f"memory at {phys_base:#x} does not begin at a multiple of {most} bytes", "use a page"
         )
     return [
-        replace(each, dram_base=each.dram_base + phys_base // config.buffers[each.memory].element_bytes)
-        if isinstance(each, Load | Store) and not is_nop(each)
-        else each
-        for each in instructions
+        replace(
+            instruction,
+            dram_base=instruction.dram_base + phys_base // config.buffers[instruction.memory].element_bytes,
+        )
+        if isinstance(instruction, Load | Store) and not is_nop(instruction)
+        else instruction
+        for instruction in instructions
     ]
 
 
@@ -174,13 +177,13 @@ def plan(lives: Mapping[str, Lifetime]) -> tuple[dict[str, int], int]:
     """
     placed: dict[str, int] = {}
     for name, life in sorted(lives.items(), key=lambda item: (-item[1].size, item[1].first, item[0])):
-        beside = sorted(
+        occupied = sorted(
             (offset, offset + aligned(lives[other].size, _LINE))
             for other, offset in placed.items()
             if lives[other].first <= life.last and life.first <= lives[other].last
         )
         at = 0
-        for low, high in beside:
+        for low, high in occupied:
             if at + life.size <= low:
                 break
             at = max(at, high)

@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from toolchain.errors import UsageError
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.design.config import CycleModel, VtaConfig
-from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.design import CycleModel, VtaConfig
 from toolchain.vta.layers.layer import ConvShape, blocks_of
+from toolchain.vta.layers.region import Knobs
 
 # Orders the pieces of a convolution so that few operands are loaded more than once.
 
@@ -129,13 +129,13 @@ _PASSES = 4  # passes of the ALU: bias, shift, two clips
 def estimated_cycles(cut: Tiling) -> int:
     """Estimate the cycles of a layer in the cycle model."""
     model, knobs = cut.config.cycles, cut.knobs
-    each = model.overhead + model.pipeline
-    gemm = cut.gemms * each + cut.shape.taps * knobs.tile_ci * cut.vectors * model.gemm_step
-    reset = each + cut.vectors * model.gemm_step
-    after = _PASSES * (each + cut.vectors * model.alu_step)
+    fixed = model.overhead + model.pipeline
+    gemm = cut.gemms * fixed + cut.shape.taps * knobs.tile_ci * cut.vectors * model.gemm_step
+    reset = fixed + cut.vectors * model.gemm_step
+    after = _PASSES * (fixed + cut.vectors * model.alu_step)
     if cut.residual:
         pieces = knobs.tile_co // cut.residual_blocks
-        reset += pieces * each + cut.vectors * model.gemm_step + each + cut.vectors * model.alu_step
+        reset += pieces * fixed + cut.vectors * model.gemm_step + fixed + cut.vectors * model.alu_step
     pieces = cut.oc_blocks // knobs.tile_co * (cut.shape.oh // knobs.tile_h) * (cut.shape.ow // knobs.tile_w)
     times = traffic(cut, channels_first(cut, model))
     inputs, weights = input_cycles(cut, model), weight_cycles(cut, model)
@@ -201,4 +201,4 @@ def _all_knobs(shape: ConvShape, config: VtaConfig) -> list[Knobs]:
 
 
 def _divisors(number: int) -> list[int]:
-    return [each for each in range(1, number + 1) if number % each == 0]
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]

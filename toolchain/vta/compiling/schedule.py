@@ -11,7 +11,7 @@ from toolchain.arrays import Array
 from toolchain.vta.compiling.estimate import Piece, channels_first, groups
 from toolchain.vta.compiling.stream import Range, Stream
 from toolchain.vta.compiling.tiling import Tiling, input_loads, residual_loads, result_stores, weight_load
-from toolchain.vta.design.config import Sram, VtaConfig
+from toolchain.vta.design import Sram, VtaConfig
 from toolchain.vta.isa import Alu, AluOp, Gemm, Load, pack_micro_ops
 from toolchain.vta.layers.layer import ConvLayer
 
@@ -36,10 +36,10 @@ class MicroPrograms:
         """All micro-ops, encoded as in memory."""
         return np.concatenate(self._lists)
 
-    def each(self, context: int) -> Place:
+    def accumulator(self, context: int) -> Place:
         """Return the list that addresses a piece's first accumulator; the instruction loops over the rest."""
         base = context * self._tiling.vectors
-        return self._place(("each", context), base, base)
+        return self._place(("accumulator", context), base, base)
 
     def kernel(self, context: int, inp: int, wgt: int) -> Place:
         """Return the list of a convolution, ordered by taps, blocks of outputs, then rows."""
@@ -286,12 +286,12 @@ class _Emitter:
             self.stream.store(store)
 
     def _reset(self, piece: Piece) -> None:
-        first, last = self.lists.each(piece.context)
+        first, last = self.lists.accumulator(piece.context)
         gemm = Gemm(first, last, 1, self.cut.vectors, 0, 1, reset=True)
         self.stream.compute(gemm, self._accumulators(piece))
 
     def _immediate(self, piece: Piece, op: AluOp, value: int) -> None:
-        first, last = self.lists.each(piece.context)
+        first, last = self.lists.accumulator(piece.context)
         alu = Alu(op, first, last, 1, self.cut.vectors, 0, 1, 0, 1, use_imm=True, imm=value)
         self.stream.compute(alu, self._accumulators(piece))
 

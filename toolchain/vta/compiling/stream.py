@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from toolchain.vta.design.config import Sram, VtaConfig
+from toolchain.vta.design import Sram, VtaConfig
 from toolchain.vta.isa import Alu, Finish, Gemm, Instruction, Load, PipelineStage, Store, nop
 
 _LOADED = (Sram.INP, Sram.WGT)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from toolchain.quantities import counted
-from toolchain.vta.design.config import HAZARD_STEPS, Sram, VtaConfig
+from toolchain.vta.design import HAZARD_STEPS, Sram, VtaConfig
 from toolchain.vta.isa import Load, Store
-from toolchain.vta.isa.encode import fields_of
+from toolchain.vta.isa.fields import fields_of
 from toolchain.vta.isa.instructions import Opcode
-from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvShape, blocks_of
+from toolchain.vta.layers.region import Knobs
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ class Tiling:
             if part < 1 or whole % part:
                 return f"{name}={part} does not divide the {counted(whole, what)}{of}"
         if knobs.oc_nthread not in (1, 2) or knobs.h_nthread not in (1, 2) or knobs.contexts > 2:
-            given = f"oc_nthread={knobs.oc_nthread} and h_nthread={knobs.h_nthread}"
-            return f"{given}: one of them may be 2, else they are 1"
+            threads_text = f"oc_nthread={knobs.oc_nthread} and h_nthread={knobs.h_nthread}"
+            return f"{threads_text}: one of them may be 2, else they are 1"
         threads = {
             "oc_nthread": (knobs.oc_nthread, self.oc_blocks // knobs.tile_co, "tile_co"),
             "h_nthread": (knobs.h_nthread, shape.oh // knobs.tile_h, "tile_h"),

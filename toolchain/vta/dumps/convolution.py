@@ -11,13 +11,12 @@ from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.blob import PlacedValue, Program, sections
 from toolchain.vta.compiling.estimate import estimated_cycles
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.design.config import VtaConfig
-from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.design import VtaConfig
 from toolchain.vta.layers.layer import ConvShape, blocks_of, expected, pack_activation
-from toolchain.vta.layers.region import Region, seeded_inputs, seeded_layer, seeded_region
+from toolchain.vta.layers.region import Knobs, Region, seeded_inputs, seeded_layer, seeded_region
 
 if TYPE_CHECKING:
-    from toolchain.vta.dumps.layout import Dump, Place
+    from toolchain.vta.dumps.dump import Dump, Place
 
 
 # Computes the memory of a program before and after a run, with numpy.
@@ -37,10 +36,10 @@ def memory_after(
     """Return the expected memory after a run, and every value of the region."""
     memory = memory_before(program, inputs, phys_base)
     values = dict(inputs)
-    for each in region.layers:
-        residual = values[each.residual] if each.residual else None
-        values[each.result] = expected(each.layer, values[each.source], residual)
-        _write(memory, program, each.result, values[each.result])
+    for conv in region.layers:
+        residual = values[conv.residual] if conv.residual else None
+        values[conv.result] = expected(conv.layer, values[conv.source], residual)
+        _write(memory, program, conv.result, values[conv.result])
     return memory, values
 
 
@@ -101,7 +100,7 @@ def _region(
     shape: ConvShape, knobs: Knobs | None, seed: int, residual: bool
 ) -> tuple[Region, dict[str, Array]]:
     region, inputs = seeded_region(seeded_layer(shape, seed, residual), seed)
-    return replace(region, layers=[replace(each, knobs=knobs) for each in region.layers]), inputs
+    return replace(region, layers=[replace(conv, knobs=knobs) for conv in region.layers]), inputs
 
 
 def _check_size(shape: ConvShape, config: VtaConfig) -> None:
@@ -125,7 +124,7 @@ def compile_region(region: Region, config: VtaConfig, seed: int) -> Dump:
 
 def dump_of(program: Program, region: Region, inputs: Mapping[str, Array]) -> Dump:
     """Return a program with the memory before it and, computed with numpy, the memory after it."""
-    from toolchain.vta.dumps.layout import PHYSICAL_BASE, Dump
+    from toolchain.vta.dumps.dump import PHYSICAL_BASE, Dump
 
     after, _ = memory_after(program, region, inputs, PHYSICAL_BASE)
     return Dump(
@@ -140,6 +139,6 @@ def dump_of(program: Program, region: Region, inputs: Mapping[str, Array]) -> Du
 
 
 def _place(value: PlacedValue) -> Place:
-    from toolchain.vta.dumps.layout import Place
+    from toolchain.vta.dumps.dump import Place
 
     return Place(offset=value.offset, bytes=value.bytes, shape=value.shape, dtype="int8")

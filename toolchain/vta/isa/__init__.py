@@ -7,6 +7,8 @@ from toolchain.vta.isa.encode import (
     decode_program,
     encode,
     encode_program,
+    pack_micro_ops,
+    unpack_micro_ops,
 )
 from toolchain.vta.isa.instructions import (
     Alu,
@@ -21,7 +23,6 @@ from toolchain.vta.isa.instructions import (
     is_nop,
     nop,
 )
-from toolchain.vta.isa.micro_ops import pack_micro_ops, unpack_micro_ops
 
 __all__ = [
     "INSTRUCTION_BYTES",

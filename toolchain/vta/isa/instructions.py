@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import Any, TypeAlias
 
-from toolchain.vta.design.config import Sram
+from toolchain.vta.design import Sram
 
 
 class Opcode(IntEnum):

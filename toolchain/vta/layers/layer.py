@@ -78,10 +78,10 @@ class ConvShape:
         return ",".join(str(getattr(self, name)) for name in FIELDS)
 
     def _problems(self) -> list[tuple[str, str]]:
-        found = []
+        problems = []
         if self.batch != 1:
-            found.append((f"batch {self.batch}; programs compute one image", "make the batch 1"))
-        found += [
+            problems.append((f"batch {self.batch}; programs compute one image", "make the batch 1"))
+        problems += [
             (f"{name} {getattr(self, name)} is not from 1 to {_MOST - 1}", f"change {name}")
             for name in ("h", "w", "ic", "oc", "kh", "kw", "sh", "sw")
             if not 1 <= getattr(self, name) < _MOST
@@ -90,10 +90,10 @@ class ConvShape:
             most = min(getattr(self, kernel) - 1, MOST_PADDING)
             if not 0 <= getattr(self, pad) <= most:
                 reason = f"{pad} {getattr(self, pad)} is not from 0 to {most}"
-                found.append((reason, f"padding is less than the kernel, and at most {MOST_PADDING}"))
-        if not found and (self.oh < 1 or self.ow < 1):
-            found.append(("the kernel is larger than the image with its padding", "use a smaller kernel"))
-        return found
+                problems.append((reason, f"padding is less than the kernel, and at most {MOST_PADDING}"))
+        if not problems and (self.oh < 1 or self.ow < 1):
+            problems.append(("the kernel is larger than the image with its padding", "use a smaller kernel"))
+        return problems
 
 
 def read_shape(text: str) -> ConvShape:
@@ -180,14 +180,14 @@ class ConvLayer:
 
     def _problem_of_shapes(self) -> str:
         shape = self.shape
-        wanted: dict[str, tuple[int, ...]] = {"weight": (shape.oc, shape.ic, shape.kh, shape.kw)}
-        wanted |= dict.fromkeys(("bias", "right", *([] if self.left is None else ["left"])), (shape.oc,))
-        for name, expected in wanted.items():
-            if (found := getattr(self, name).shape) != expected:
-                return f"{name} is {found}, not {expected}"
+        shapes: dict[str, tuple[int, ...]] = {"weight": (shape.oc, shape.ic, shape.kh, shape.kw)}
+        shapes |= dict.fromkeys(("bias", "right", *([] if self.left is None else ["left"])), (shape.oc,))
+        for name, expected in shapes.items():
+            if (actual := getattr(self, name).shape) != expected:
+                return f"{name} is {actual}, not {expected}"
         for name, dtype in (("weight", np.int8), ("bias", np.int32)):
-            if (given := getattr(self, name).dtype) != dtype:
-                return f"{name} is of {given}, not {np.dtype(dtype)}"
+            if (actual_dtype := getattr(self, name).dtype) != dtype:
+                return f"{name} is of {actual_dtype}, not {np.dtype(dtype)}"
         return ""
 
     def _problem_of_shifts(self) -> str:

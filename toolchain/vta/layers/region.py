@@ -1,18 +1,90 @@
-"""A region of a network: layers that are compiled to one program."""
+"""A region of a network: layers that are compiled to one program, and the knobs that cut each of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from toolchain.arrays import Array
-from toolchain.errors import ToolchainError
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.foreign import shortened
 from toolchain.models.quantising.shift_exponents import LEAST_RIGHT, MOST_DIAGONAL, MOST_RIGHT
-from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvLayer, ConvShape
+
+# The knobs that cut a convolution into pieces, as in Apache TVM's tutorials on VTA.
+
+_EXAMPLE = "tile_h=8,tile_w=56,tile_ci=1,tile_co=2,oc_nthread=1,h_nthread=2"
+_ONE = ("tile_b", "oc_nthread", "h_nthread")  # may be left out, and are 1 then
+
+
+@dataclass(frozen=True, order=True)
+class Knobs:
+    """A way to cut a convolution.
+
+    Attributes
+    ----------
+    tile_h, tile_w
+        Rows and columns of the result in a piece.
+    tile_ci, tile_co
+        Blocks of input channels that are loaded at once, and blocks of output channels in a piece.
+    oc_nthread, h_nthread
+        Number of pieces that are computed alternately, neighbours in the output channels or in the rows, so
+        that one piece computes while the operands of another are loaded (virtual threads).
+    tile_b
+        Number of images in a piece.
+    """
+
+    tile_h: int
+    tile_w: int
+    tile_ci: int
+    tile_co: int
+    oc_nthread: int = 1
+    h_nthread: int = 1
+    tile_b: int = 1
+
+    @property
+    def contexts(self) -> int:
+        """Number of pieces that are computed alternately."""
+        return self.oc_nthread * self.h_nthread
+
+    def decisions(self) -> dict[str, int]:
+        """Return the value of each knob by name, in the order of Apache TVM's tutorials on VTA."""
+        values = asdict(self)
+        return {"tile_b": values.pop("tile_b"), **values}
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={value}" for name, value in self.decisions().items())
+
+
+def read_knobs(text: str) -> Knobs:
+    """Parse knobs from text such as `tile_h=8,tile_w=56,…`.
+
+    Raises
+    ------
+    UsageError
+        A knob is unknown, missing, given twice, or not a positive whole number.
+    """
+    values: dict[str, int] = {}
+    names = tuple(Knobs.__dataclass_fields__)
+    for part in text.split(","):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not equals or name not in names:
+            raise _refused(text, f"{shortened(part)!r} is not a knob; the knobs are: {', '.join(names)}")
+        if name in values:
+            raise _refused(text, f"{name} is given twice")
+        if not (value.isascii() and value.isdigit() and len(value) < 9 and int(value)):
+            raise _refused(text, f"{name} is {shortened(value)!r}, not a positive whole number")
+        values[name] = int(value)
+    if missing := [name for name in names if name not in values and name not in _ONE]:
+        raise _refused(text, f"it lacks {', '.join(missing)}")
+    return Knobs(**values)
+
+
+def _refused(text: str, reason: str) -> UsageError:
+    return UsageError(f"knobs {shortened(text)!r}: {reason}", f"such as {_EXAMPLE}")
 
 
 @dataclass(frozen=True)
@@ -56,31 +128,31 @@ class Region:
         ToolchainError
             The layers contradict each other.
         """
-        found: dict[str, tuple[int, int, int]] = {}
-        for number, (name, shape, made) in enumerate(self._values()):
-            if made and name in found:
+        shapes: dict[str, tuple[int, int, int]] = {}
+        for number, (name, shape, computed) in enumerate(self._values()):
+            if computed and name in shapes:
                 raise ToolchainError(f"{name} is computed, but exists already", _REPORT)
-            if not made and name not in found:
+            if not computed and name not in shapes:
                 if name not in self.inputs:
                     raise ToolchainError(f"{name} is used before it is computed", _REPORT)
-                found[name] = shape
-            if found.setdefault(name, shape) != shape:
-                raise ToolchainError(f"{name} is {found[name]} and {shape}, in use {number}", _REPORT)
-        if missing := [name for name in (*self.inputs, *self.outputs) if name not in found]:
+                shapes[name] = shape
+            if shapes.setdefault(name, shape) != shape:
+                raise ToolchainError(f"{name} is {shapes[name]} and {shape}, in use {number}", _REPORT)
+        if missing := [name for name in (*self.inputs, *self.outputs) if name not in shapes]:
             raise ToolchainError(f"no layer has {', '.join(missing)}", _REPORT)
-        return found
+        return shapes
 
     def _values(self) -> Iterator[tuple[str, tuple[int, int, int], bool]]:
         """Yield each use of a value: its name, its shape, and whether it is computed there."""
-        for each in self.layers:
-            shape = each.layer.shape
-            yield each.source, (shape.ic, shape.h, shape.w), False
+        for conv in self.layers:
+            shape = conv.layer.shape
+            yield conv.source, (shape.ic, shape.h, shape.w), False
             result = (shape.oc, shape.oh, shape.ow)
-            if (each.layer.left is None) != (each.residual is None):
-                raise ToolchainError(f"{each.result}: left shifts and a residual come together", _REPORT)
-            if each.residual is not None:
-                yield each.residual, result, False
-            yield each.result, result, True
+            if (conv.layer.left is None) != (conv.residual is None):
+                raise ToolchainError(f"{conv.result}: left shifts and a residual come together", _REPORT)
+            if conv.residual is not None:
+                yield conv.residual, result, False
+            yield conv.result, result, True
 
 
 _REPORT = "this is a defect of the toolchain: please report it with the network"

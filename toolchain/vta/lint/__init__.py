@@ -5,6 +5,6 @@ values are checked by edge-rt's strict machine.
 """
 
 from toolchain.vta.lint.check import problems
-from toolchain.vta.lint.problem import RULES, RuleViolation
+from toolchain.vta.lint.rules import RULES, RuleViolation
 
 __all__ = ["RULES", "RuleViolation", "problems"]

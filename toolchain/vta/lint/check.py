@@ -1,94 +1,85 @@
-"""Checks all rules on one program."""
+"""Checks all rules on one program: runs it on a model of the buffers that knows no values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from toolchain.quantities import counted
-from toolchain.vta.design.config import HAZARD_STEPS, Sram, VtaConfig
-from toolchain.vta.isa.encode import INSTRUCTION_BYTES
+from toolchain.vta.design import HAZARD_STEPS, MOST_BYTES, PAGE_BYTES, Sram, VtaConfig
+from toolchain.vta.isa.encode import INSTRUCTION_BYTES, unpack_micro_ops
 from toolchain.vta.isa.instructions import (
-    FLAGS,
     Alu,
     AluOp,
-    Finish,
     Gemm,
     Instruction,
     Load,
     PipelineStage,
     Store,
-    is_nop,
     text_of,
 )
-from toolchain.vta.isa.micro_ops import unpack_micro_ops
-from toolchain.vta.lint.arena import Arena
-from toolchain.vta.lint.problem import Finder, RuleViolation
-from toolchain.vta.lint.sharing import Executed, Race, Shared
-from toolchain.vta.lint.tokens import Order, check_tokens
+from toolchain.vta.lint.rules import Finder, RuleViolation, check_alone
+from toolchain.vta.lint.tokens import Executed, Order, Race, Shared, check_tokens
 
-# Checks the rules that concern a single instruction.
-
-_SHIFTS = range(-16, 16)
-_BEYOND = {PipelineStage.LOAD: ("pop_prev", "push_prev"), PipelineStage.STORE: ("pop_next", "push_next")}
+# The memory of a program in DRAM, and the parts of it that instructions access.
 
 
-def check_alone(finder: Finder, index: int, instruction: Instruction, config: VtaConfig) -> None:
-    """Add the rules that one instruction breaks by itself."""
-    for flag in _BEYOND.get(instruction.stage, ()):
-        if getattr(instruction, flag):
-            finder.add("tokens", index, f"{flag} is set, and nothing is on that side of its stage")
-    match instruction:
-        case Load() | Store():
-            if instruction.memory is Sram.ACC_8BIT:
-                finder.add("memory", index, "hardware does not load int8 into ACC")
-            if not is_nop(instruction):
-                _moved(finder, index, instruction, config)
-        case Gemm() | Alu():
-            _loops(finder, index, instruction)
-        case Finish():
-            if any(getattr(instruction, flag) for flag in FLAGS):
-                finder.add("finish", index, "it has flags; let a NOP before it take tokens")
-    if isinstance(instruction, Alu):
-        _alu(finder, index, instruction)
+@dataclass(frozen=True)
+class Arena:
+    """The memory before a program runs, from a physical address on."""
 
+    data: npt.NDArray[np.uint8]
+    base: int
+    config: VtaConfig
 
-def _moved(finder: Finder, index: int, moved: Load | Store, config: VtaConfig) -> None:
-    if not moved.y_size or not moved.x_size:
-        reason = f"sizes are y{moved.y_size} x{moved.x_size}; either all are 0, padding too, or none"
-        finder.add("trip-count", index, reason)
-    if moved.memory is Sram.UOP and moved.y_size > 1:
-        finder.add("memory", index, f"{moved.y_size} rows of micro-ops; hardware loads the first alone")
-    if moved.y_pad_0 or moved.y_pad_1 or moved.x_pad_0 or moved.x_pad_1:
-        padded = {Sram.INP} if config.isa_rev == 1 else {Sram.INP, Sram.ACC}
-        if moved.memory not in padded:
-            revision = f" of revision {config.isa_rev}" if moved.memory is Sram.ACC else ""
-            finder.add("padding", index, f"hardware{revision} ignores padding of {moved.memory.name}")
+    def check(self, finder: Finder, program_bytes: int) -> None:
+        """Add the rules that the memory breaks because no driver could allocate it."""
+        if self.base % PAGE_BYTES:
+            finder.add("arena", None, f"the memory begins at {self.base:#x}, which begins no page")
+        for what, size in (("the memory has", self.data.size), ("the instructions have", program_bytes)):
+            if size > MOST_BYTES:
+                finder.add("arena", None, f"{what} {size} bytes; a driver gives {MOST_BYTES} at most")
 
+    def rows(self, moved: Load | Store) -> Iterator[tuple[int, int]]:
+        """Yield the offsets of each row's begin and end in the memory, in bytes."""
+        element = self.config.buffers[moved.memory].element_bytes
+        for y in range(moved.y_size):
+            begin = (moved.dram_base + y * moved.x_stride) * element - self.base
+            yield begin, begin + moved.x_size * element
 
-def _loops(finder: Finder, index: int, loops: Gemm | Alu) -> None:
-    if not loops.iter_out or not loops.iter_in:
-        reason = f"loops are out{loops.iter_out} in{loops.iter_in}; some hardware does not stop at 0"
-        finder.add("trip-count", index, reason)
-    if loops.uop_bgn >= loops.uop_end:
-        reason = f"{loops.uop_bgn}..{loops.uop_end} are no micro-ops; some hardware does not stop there"
-        finder.add("trip-count", index, reason)
+    @property
+    def pieces(self) -> int:
+        """Number of pieces of the memory; a piece has the size of OUT's elements, which only STORE writes."""
+        return self.data.size // self.piece + 1
 
+    @property
+    def piece(self) -> int:
+        """Size of a piece in bytes."""
+        return self.config.buffers[Sram.OUT].element_bytes
 
-def _alu(finder: Finder, index: int, alu: Alu) -> None:
-    if alu.op is AluOp.MUL:
-        finder.add("alu", index, "hardware has no MUL")
-    if not alu.use_imm:
-        return
-    if alu.op is AluOp.SHR and alu.imm not in _SHIFTS:
-        finder.add("shift", index, f"{alu.imm} is not from -16 to 15: hardware keeps 5 bits of it")
-    dst, src = (alu.dst_factor_out, alu.dst_factor_in), (alu.src_factor_out, alu.src_factor_in)
-    if dst != src:
-        reason = f"its src factors are {src}, its dst factors {dst}: implementations read ACC at either"
-        finder.add("immediate", index, reason)
+    def pieces_of(self, moved: Load | Store) -> npt.NDArray[np.int64]:
+        """Return the indices of the pieces that an instruction moves, which must be inside the memory."""
+        element = self.config.buffers[moved.memory].element_bytes
+        rows = (moved.dram_base + np.arange(moved.y_size) * moved.x_stride) * element - self.base
+        last = (rows + moved.x_size * element - 1) // self.piece
+        rows //= self.piece
+        pieces = rows[:, None] + np.arange((last - rows).max() + 1)
+        return np.minimum(pieces, last[:, None]).reshape(-1)
+
+    def holds(self, finder: Finder, index: int, moved: Load | Store) -> bool:
+        """Return whether everything that an instruction moves is inside the memory; add a problem if not."""
+        element = self.config.buffers[moved.memory].element_bytes
+        begin = moved.dram_base * element
+        end = begin + ((moved.y_size - 1) * moved.x_stride + moved.x_size) * element
+        if begin >= self.base and end <= self.base + self.data.size:
+            return True
+        extent = f"{self.base:#x} to {self.base + self.data.size:#x}"
+        finder.add("bounds", index, f"it moves bytes {begin:#x} to {end:#x}, and the memory is {extent}")
+        return False
 
 
 # Tracks the state of the buffers while a program runs, as far as rules need it, without computing values.
@@ -355,4 +346,4 @@ def problems(
     order = Order(program)
     check_tokens(finder, order)
     Chip(finder, order, config, arena).run(program)
-    return finder.found()
+    return finder.violations()

@@ -8,13 +8,83 @@ instruction that pushed it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from toolchain.quantities import counted
-from toolchain.vta.design.config import MOST_TOKENS, QUEUE_INSTRUCTIONS
+from toolchain.vta.design import MOST_TOKENS, QUEUE_INSTRUCTIONS
 from toolchain.vta.isa.instructions import Finish, Instruction, PipelineStage, text_of
-from toolchain.vta.lint.problem import Finder
-from toolchain.vta.lint.sharing import Executed, Known
+from toolchain.vta.lint.rules import Finder
+
+# Finds races: elements that two stages use without a token that orders a write and a read.
+
+Known = tuple[int, int, int]
+"""Numbers of instructions of each stage that have certainly ended."""
+
+
+class Executed(NamedTuple):
+    """An instruction in a run.
+
+    Attributes
+    ----------
+    at
+        Its index in the program.
+    number
+        Its number in its stage, counted from 1.
+    known
+        Numbers of instructions that have certainly ended when it begins.
+    """
+
+    at: int
+    number: int
+    known: Known
+
+
+class Race(NamedTuple):
+    """An element, and the number of the other stage's instruction that uses it at the same time."""
+
+    element: int
+    other: int
+
+
+class Shared:
+    """Elements that one stage writes and another reads, with the last instructions that did so."""
+
+    def __init__(self, size: int, writer: PipelineStage, reader: PipelineStage) -> None:
+        self.writer, self.reader = writer, reader
+        self.written = np.zeros(size, dtype=np.int32)
+        self._read = np.zeros(size, dtype=np.int32)
+
+    def write(self, where: slice | npt.NDArray[Any], turn: Executed) -> Race | None:
+        """Note a write; return an element that the reader may read at the same time, or None."""
+        race = _later(self._read, where, turn.known[self.reader])
+        self.written[where] = turn.number
+        return race
+
+    def read(self, where: slice | npt.NDArray[Any], turn: Executed) -> Race | None:
+        """Note a read; return an element that the writer may write at the same time, or None."""
+        race = _later(self.written, where, turn.known[self.writer])
+        self._read[where] = turn.number
+        return race
+
+    def undefined(self, where: slice | npt.NDArray[Any]) -> int | None:
+        """Return the first of these elements that was never written, or None."""
+        empty = np.flatnonzero(self.written[where] == 0)
+        return None if not empty.size else _element(where, int(empty[0]))
+
+
+def _later(numbers: npt.NDArray[np.int32], where: slice | npt.NDArray[Any], ended: int) -> Race | None:
+    late = np.flatnonzero(numbers[where] > ended)
+    if not late.size:
+        return None
+    element = _element(where, int(late[0]))
+    return Race(element, int(numbers[element]))
+
+
+def _element(where: slice | npt.NDArray[Any], place: int) -> int:
+    return int(where.start) + place if isinstance(where, slice) else int(where[place])
 
 
 class _Link(NamedTuple):
@@ -88,15 +158,15 @@ class Order:
     def _run(self, stage: PipelineStage) -> bool:
         """Run instructions of a stage until one waits; return whether any ran."""
         begin = self.begun[stage]
-        mine = self.stages[stage]
+        queue = self.stages[stage]
         while self.begun[stage] < self._fetched[stage]:
-            index = mine[self.begun[stage]]
+            index = queue[self.begun[stage]]
             instruction = self.program[index]
-            taken = [tokens for tokens in self._takes[stage] if getattr(instruction, tokens.link.pop)]
-            if any(tokens.taken == len(tokens.known) for tokens in taken):
+            popped = [tokens for tokens in self._takes[stage] if getattr(instruction, tokens.link.pop)]
+            if any(tokens.taken == len(tokens.known) for tokens in popped):
                 break
             a, b, c = self._clocks[stage]
-            for tokens in taken:
+            for tokens in popped:
                 d, e, f = tokens.known[tokens.taken]
                 tokens.taken += 1
                 a, b, c = max(a, d), max(b, e), max(c, f)
@@ -144,10 +214,10 @@ def check_tokens(finder: Finder, order: Order) -> None:
 
 def _stuck(finder: Finder, order: Order, stage: PipelineStage, rule: str) -> None:
     """Add the instruction of a stage that waits forever, and what it waits for."""
-    mine, begun = order.stages[stage], order.begun[stage]
-    if begun == len(mine):
+    queue, begun = order.stages[stage], order.begun[stage]
+    if begun == len(queue):
         return
-    instruction = order.program[mine[begun]]
+    instruction = order.program[queue[begun]]
     for tokens in order.tokens:
         link = tokens.link
         if link.taker is not stage or not getattr(instruction, link.pop) or tokens.taken < len(tokens.known):
@@ -164,7 +234,7 @@ def _stuck(finder: Finder, order: Order, stage: PipelineStage, rule: str) -> Non
             reason += (
                 f", but {QUEUE_INSTRUCTIONS} instructions of {full} wait before instruction {order.fetched}"
             )
-        finder.add(rule, mine[begun], reason)
+        finder.add(rule, queue[begun], reason)
 
 
 def _finish(finder: Finder, order: Order) -> None:

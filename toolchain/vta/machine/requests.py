@@ -13,7 +13,7 @@ from pydantic import Field
 from toolchain.answers import Answer
 from toolchain.errors import UsageError
 from toolchain.quantities import counted
-from toolchain.vta.design.config import MOST_BYTES, VtaConfig
+from toolchain.vta.design import MOST_BYTES, VtaConfig
 from toolchain.vta.isa import INSTRUCTION_BYTES
 
 HAZARD_DISTANCE, QUEUE, TOKENS = 4, 512, 255
@@ -167,16 +167,16 @@ def request_of(program: EncodedProgram, wish: SimOptions, number: int) -> bytes:
 def announced(header: bytes, program: EncodedProgram, wish: SimOptions, number: int) -> Announced | None:
     """Parse the header of an answer; return None if it does not fit the request."""
     magic, version, echo, refused, document, memory, timeline = _ANSWER.unpack(header)
-    said = Announced(bool(refused), document, memory, timeline)
-    whole = Announced(
+    header_of_answer = Announced(bool(refused), document, memory, timeline)
+    complete = Announced(
         False,
         document,
         len(program.memory) * (wish.computes and wish.memory),
         len(program.code) * wish.timeline,
     )
     known = magic == int.from_bytes(b"VTAA", "little") and (version, echo) == (_VERSION, number)
-    fits = said == (Announced(True, document, 0, 0) if refused else whole)
-    return said if known and fits and document <= _LONGEST else None
+    fits = header_of_answer == (Announced(True, document, 0, 0) if refused else complete)
+    return header_of_answer if known and fits and document <= _LONGEST else None
 
 
 def intervals(data: bytes) -> npt.NDArray[np.uint64]:

@@ -109,7 +109,7 @@ class Simulator:
         child = self._child or self._start()
         try:
             with killed_after(deadline_s, child) as late:
-                said, parts = self._exchange(child, program, wish, request)
+                header, parts = self._exchange(child, program, wish, request)
         except (EOFError, OSError) as error:
             reason = self._last_words()
             if late.is_set():
@@ -122,7 +122,7 @@ class Simulator:
         except BaseException:  # Ctrl-C included: a late answer must not be read as that of the next program
             self.close()
             raise
-        if said.refused:
+        if header.refused:
             return understood(Refused, parts[0], _ASKED, CycleCounts.NAME)
         model = understood(CycleCounts, parts[0], _ASKED, CycleCounts.NAME)
         return Simulated(
@@ -166,10 +166,10 @@ class Simulator:
         if wish.computes:
             child.stdin.write(program.memory)
         child.stdin.flush()
-        said = announced(_exactly(child, ANSWER_BYTES), program, wish, self._number)
-        if said is None:
+        header = announced(_exactly(child, ANSWER_BYTES), program, wish, self._number)
+        if header is None:
             raise CheckError("the simulator's answer does not fit the request", "toolchain doctor")
-        return said, [_exactly(child, size) for size in (said.document, said.memory, said.timeline)]
+        return header, [_exactly(child, size) for size in (header.document, header.memory, header.timeline)]
 
     def _last_words(self) -> str:
         child = self._child

@@ -51,8 +51,8 @@ def trace_of(
         track = {"pid": _PROCESS, "tid": int(instruction.stage)}
         text = text_of(instruction)
         span = {"ts": begin / mhz, "dur": (end - begin) / mhz}
-        told = {"instruction": index, "text": text, "cycles": end - begin}
-        events.append({"ph": "X", "name": text.split()[0], **span, **track, "args": told})
+        details = {"instruction": index, "text": text, "cycles": end - begin}
+        events.append({"ph": "X", "name": text.split()[0], **span, **track, "args": details})
         for link in _links(instruction, _PUSHES):
             pushed[link].append({"ph": "s", "ts": end / mhz, **track})
         for link in _links(instruction, _POPS):

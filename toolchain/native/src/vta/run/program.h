@@ -47,7 +47,7 @@ Program ReadProgram(const uint8_t* bytes, size_t size);
 // address that no element begins at, or memory whose end has no address.
 void PlaceProgram(const Program& program, uint64_t physical, uint8_t* memory);
 
-// The name of a design: toolchain/vta/design/config.py's `bitstream`.
+// The name of a design: toolchain/vta/design.py's `bitstream`.
 std::string Bitstream(const Config& config);
 
 }  // namespace edge::vta

@@ -1,4 +1,4 @@
-"""edge-rt that comes compiled: a wheel for each architecture, whose digests this package has.
+"""edge-rt from a wheel: compiled for one architecture, and pinned by the digests in this package.
 
 `make release` compiles edge-rt and writes the digests of its files into this package, as `digests.json`. A
 wheel is used only if its files have these digests; else, and in a checkout, edge-rt is compiled from sources.
@@ -35,8 +35,8 @@ def write_digests(folders: dict[str, Path], file: Path) -> None:
 def pinned_digests(arch: str) -> dict[str, str] | None:
     """Return the SHA-256 of each file of edge-rt as it was released, in hexadecimal.
 
-    None if edge-rt was not released for that architecture, or from other sources or by another compiler than
-    those that are installed: so it is in a checkout.
+    None in a checkout: if edge-rt was not released for that architecture, or was released from other sources
+    or by another compiler than those installed.
     """
     try:
         document = json.loads(DIGESTS.read_text())
@@ -49,9 +49,9 @@ def pinned_digests(arch: str) -> dict[str, str] | None:
 
 
 def read_compiled(arch: str) -> dict[str, bytes] | None:
-    """Return the files of an installed wheel with edge-rt, by name; None if they are not those released.
+    """Return the files of an installed edge-rt wheel by name; None if they differ from the release.
 
-    The files are read once, and these bytes have the digests.
+    The files are read once, so the checked bytes are the returned ones.
     """
     pinned, folder = pinned_digests(arch), installed_folder(arch)
     if pinned is None or folder is None:
@@ -64,7 +64,7 @@ def read_compiled(arch: str) -> dict[str, bytes] | None:
 
 
 def installed_folder(arch: str) -> Path | None:
-    """Return the folder of an installed wheel with edge-rt, whatever is in it."""
+    """Return the folder of an installed edge-rt wheel, unchecked."""
     spec = importlib.util.find_spec(package_of(arch))
     folders = list(spec.submodule_search_locations or []) if spec else []
     return Path(folders[0]) if folders else None

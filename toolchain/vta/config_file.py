@@ -9,8 +9,8 @@ from typing import Any
 from toolchain.errors import UsageError
 from toolchain.files.plain import open_plain
 from toolchain.foreign import printable, shortened
-from toolchain.vta.design.config import FABRICS, ISA_REVISIONS, KEYS, SAMPLES, Sram, VtaConfig
-from toolchain.vta.isa.encode import problem_of_words
+from toolchain.vta.design import FABRICS, ISA_REVISIONS, KEYS, SAMPLES, Sram, VtaConfig
+from toolchain.vta.isa.fields import problem_of_words
 
 _LARGEST = 64 * 2**10  # largest file in bytes; a normal one has some 300
 _MOST_LOG = 24
@@ -82,35 +82,35 @@ def config_from(values: dict[str, Any], file: Path) -> VtaConfig:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in values:
             raise ValueError(f"{key} is given twice")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _problems(values: dict[str, Any]) -> list[str]:
     """Return what is wrong with single keys; if nothing is, with their combination."""
     if isinstance(values.get("parameters"), dict):
         return ["it is the whole output of `toolchain vta config --json`; keep only what is in `parameters`"]
-    found = []
+    problems = []
     if unknown := [shortened(key) for key in values if key not in KEYS and key not in _DERIVED]:
         word = "unknown key" if len(unknown) == 1 else "unknown keys"
-        found.append(f"{shortened(', '.join(unknown))}: {word}; the keys are: {', '.join(KEYS)}")
+        problems.append(f"{shortened(', '.join(unknown))}: {word}; the keys are: {', '.join(KEYS)}")
     for key in KEYS:
         if key not in values:
-            found.append(f"{key}: is missing; a Pynq's is {json.dumps(SAMPLES['pynq'].parameters()[key])}")
+            problems.append(f"{key}: is missing; a Pynq's is {json.dumps(SAMPLES['pynq'].parameters()[key])}")
         elif reason := _problem_of(key, values[key]):
-            found.append(f"{key}: {shortened(json.dumps(values[key]))}: {reason}")
-    if found:
-        return found
+            problems.append(f"{key}: {shortened(json.dumps(values[key]))}: {reason}")
+    if problems:
+        return problems
     config = VtaConfig(**{key.lower(): values[key] for key in KEYS})
     for key, (formula, value) in _derived(config).items():
         if key in values and values[key] != value:
-            given = shortened(json.dumps(values[key]))
-            found.append(f"{key}: {given} contradicts {formula}, which makes it {value}; leave {key} out")
-    return found or _contradictions(config)
+            stated = shortened(json.dumps(values[key]))
+            problems.append(f"{key}: {stated} contradicts {formula}, which makes it {value}; leave {key} out")
+    return problems or _contradictions(config)
 
 
 def _problem_of(key: str, value: Any) -> str:

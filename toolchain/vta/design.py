@@ -114,7 +114,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class VtaConfig:
-    """A configuration, with the names of its file in lower case; `reading.find_config` returns valid ones.
+    """A configuration, with its file's names in lower case; `config_file.find_config` returns valid ones.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.errors import ToolchainError
-from toolchain.testbeds.mali.compiled import Block, KernelStatistics, read_compiled
+from toolchain.testbeds.mali.statistics import Block, KernelStatistics, read_statistics
 
 RECORDED = Path(__file__).parent / "recorded"
 COUNTS = (
@@ -35,41 +35,41 @@ block2: {
 
 
 def test_counts_blocks_and_loops() -> None:
-    found = read_compiled(f"NIR and more\n{LISTING}\nassembly\n{COUNTS}")
-    assert found == KernelStatistics(
+    statistics = read_statistics(f"NIR and more\n{LISTING}\nassembly\n{COUNTS}")
+    assert statistics == KernelStatistics(
         16, 221, 129, 167, 12, 13, 64, (Block(1, 1, 0, 3), Block(1, 0, 1, 0), Block()), ((1, 1),)
     )
 
 
-def test_the_last_version_counts() -> None:
+def test_reads_the_last_version_of_a_kernel() -> None:
     """Mesa schedules again after it spilled; the first listing is not what runs."""
     first = LISTING.replace("TEX barrier", "LD_64 R1")
-    assert read_compiled(first + COUNTS + LISTING + COUNTS) == read_compiled(LISTING + COUNTS)
+    assert read_statistics(first + COUNTS + LISTING + COUNTS) == read_statistics(LISTING + COUNTS)
 
 
 @pytest.mark.parametrize(
     ("step", "counts", "loops"), [("bind", (4, 256), 7), ("unroll", (13, 64), 1), ("vectorize", (16, 64), 1)]
 )
 def test_recorded_output(step: str, counts: tuple[int, int], loops: int) -> None:
-    found = read_compiled((RECORDED / f"{step}.txt").read_text())
-    assert (found.registers, found.resident) == counts
-    assert (found.spills, found.fills, len(found.loops)) == (0, 0, loops)
-    assert sum(block.load_store for block in found.blocks) > 0
+    statistics = read_statistics((RECORDED / f"{step}.txt").read_text())
+    assert (statistics.registers, statistics.resident) == counts
+    assert (statistics.spills, statistics.fills, len(statistics.loops)) == (0, 0, loops)
+    assert sum(block.load_store for block in statistics.blocks) > 0
 
 
 def test_it_survives_json() -> None:
-    found = read_compiled((RECORDED / "bind.txt").read_text())
-    assert KernelStatistics.from_json(json.loads(json.dumps(asdict(found)))) == found
+    statistics = read_statistics((RECORDED / "bind.txt").read_text())
+    assert KernelStatistics.from_json(json.loads(json.dumps(asdict(statistics)))) == statistics
 
 
 @pytest.mark.parametrize("text", ["", COUNTS, LISTING])
-def test_half_of_an_output_is_none(text: str) -> None:
+def test_refuses_incomplete_output(text: str) -> None:
     with pytest.raises(ToolchainError, match="no statistics"):
-        read_compiled(text)
+        read_statistics(text)
 
 
-def test_too_few_registers_are_told() -> None:
+def test_register_exhaustion_is_reported() -> None:
     text = f"{LISTING}ERROR: Failed to choose spill node\n{COUNTS.replace('16 reg', '0 reg')}"
     with pytest.raises(ToolchainError, match="registers do not suffice") as caught:
-        read_compiled(text)
+        read_statistics(text)
     assert "smaller tile" in caught.value.hint

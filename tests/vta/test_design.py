@@ -11,8 +11,8 @@ import pytest
 
 from toolchain.errors import UsageError
 from toolchain.profiles import class_names, load_profile
-from toolchain.vta.design.config import SAMPLES, Sram
-from toolchain.vta.reading import find_config, read_config
+from toolchain.vta.config_file import find_config, read_config
+from toolchain.vta.design import SAMPLES, Sram
 
 PYNQ = SAMPLES["pynq"].parameters()
 
@@ -23,7 +23,7 @@ def write(folder: Path, values: object) -> Path:
     return file
 
 
-def test_a_pynq_is_what_the_specification_says() -> None:
+def test_pynq_matches_the_specification() -> None:
     pynq = SAMPLES["pynq"]
     assert pynq.bitstream == "1x16_i8w8a32_15_15_18_17"
     assert (pynq.batch, pynq.block, pynq.isa_rev) == (1, 16, 2)
@@ -52,12 +52,12 @@ def test_the_published_configurations_differ_in_board_and_revision_alone() -> No
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_each_comes_back_from_its_file(tmp_path: Path, name: str) -> None:
+def test_published_configurations_survive_a_file(tmp_path: Path, name: str) -> None:
     assert find_config(name) is SAMPLES[name]
     assert find_config(str(write(tmp_path, SAMPLES[name].parameters()))) == SAMPLES[name]
 
 
-def test_what_upstreams_tools_add_is_taken_where_it_agrees(tmp_path: Path) -> None:
+def test_accepts_derived_keys_that_agree(tmp_path: Path) -> None:
     added = {"LOG_BLOCK_IN": 4, "LOG_BLOCK_OUT": 4, "LOG_OUT_WIDTH": 3, "LOG_OUT_BUFF_SIZE": 15}
     assert read_config(write(tmp_path, {**PYNQ, **added})) == SAMPLES["pynq"]
 
@@ -99,9 +99,7 @@ def test_a_smaller_design_has_other_widths_and_another_name(tmp_path: Path) -> N
         ({"LOG_WGT_BUFF_SIZE": 19}, "make LOG_WGT_BUFF_SIZE smaller"),
     ],
 )
-def test_what_does_not_hold_together_is_named_with_key_and_file(
-    tmp_path: Path, changes: dict[str, Any], says: str
-) -> None:
+def test_contradictions_name_key_and_file(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
     file = write(tmp_path, {**PYNQ, **changes})
     with pytest.raises(UsageError) as raised:
         read_config(file)
@@ -111,7 +109,7 @@ def test_what_does_not_hold_together_is_named_with_key_and_file(
 
 
 @pytest.mark.parametrize("key", PYNQ)
-def test_a_missing_key_is_named_with_what_a_pynq_has(tmp_path: Path, key: str) -> None:
+def test_missing_key_is_named_with_the_pynqs_value(tmp_path: Path, key: str) -> None:
     file = write(tmp_path, {name: value for name, value in PYNQ.items() if name != key})
     with pytest.raises(UsageError, match=f"{key}: is missing; a Pynq's is "):
         read_config(file)
@@ -129,7 +127,7 @@ def test_a_missing_key_is_named_with_what_a_pynq_has(tmp_path: Path, key: str) -
         (b'{"LOG_BLOCK": ' + b"9" * 6000 + b"}", "limit"),
     ],
 )
-def test_a_file_that_is_no_configuration(tmp_path: Path, content: bytes, says: str) -> None:
+def test_refuses_files_that_are_not_configurations(tmp_path: Path, content: bytes, says: str) -> None:
     file = tmp_path / "vta_config.json"
     file.write_bytes(content)
     with pytest.raises(UsageError, match=says) as raised:
@@ -138,7 +136,7 @@ def test_a_file_that_is_no_configuration(tmp_path: Path, content: bytes, says: s
     assert "toolchain vta config pynq --json" in raised.value.hint
 
 
-def test_no_file_and_no_such_name(tmp_path: Path) -> None:
+def test_refuses_unknown_names(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nosuch\.json cannot be read.*No such file"):
         find_config(str(tmp_path / "nosuch.json"))
     with pytest.raises(UsageError, match=r"no VTA configuration 'pink'.*pynq, ultra96"):
@@ -147,7 +145,7 @@ def test_no_file_and_no_such_name(tmp_path: Path) -> None:
         find_config(f"{tmp_path}/")
 
 
-def test_board_classes_name_configurations_that_are_there() -> None:
+def test_board_classes_name_known_configurations() -> None:
     named = {
         name: device.config
         for name in class_names()

@@ -20,7 +20,7 @@ from toolchain.records.lookup import lookup
 from toolchain.records.record import Record
 from toolchain.records.store import RecordStore
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 WRITTEN = ROOT / "tests" / "data" / "records" / "version-1.sqlite"
 OTHER = replace(KEY, workload="1234123412341234", cpu="cortex-a72", board_class="rk3399+emulated")
 
@@ -28,7 +28,7 @@ OTHER = replace(KEY, workload="1234123412341234", cpu="cortex-a72", board_class=
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from toolchain.records.sqlite import file as migration
+from toolchain.records import sqlite as migration
 from toolchain.records.store import RecordStore
 digests = []
 def digest(payload):
@@ -57,15 +57,15 @@ def old(tmp_path: Path) -> Path:
 
 def version(path: Path) -> int:
     with sqlite3.connect(path) as db:
-        found = db.execute("PRAGMA user_version").fetchone()[0]
+        number = db.execute("PRAGMA user_version").fetchone()[0]
     db.close()
-    return int(found)
+    return int(number)
 
 
 def best(store: RecordStore, *, winograd: bool) -> Record:
-    found = lookup(store, KEY, PACKED, shipped=None, usable=usable(winograd))
-    assert found is not None
-    return found.record
+    hit = lookup(store, KEY, PACKED, shipped=None, usable=usable(winograd))
+    assert hit is not None
+    return hit.record
 
 
 def check_found(store: RecordStore) -> None:
@@ -87,7 +87,7 @@ def check_found(store: RecordStore) -> None:
     assert other is not None and other.best_ms == 7.5
 
 
-def test_what_was_written_before_is_found(old: Path) -> None:
+def test_records_of_version_1_are_found(old: Path) -> None:
     with RecordStore(old) as store:
         check_found(store)
         put(store, 5.0, key=replace(KEY, device="cuda:sm_87"))
@@ -96,7 +96,7 @@ def test_what_was_written_before_is_found(old: Path) -> None:
         assert len(again.all()) == 12
 
 
-def test_what_a_search_without_winograd_measured_is_measured_for_every_search(old: Path) -> None:
+def test_records_without_winograd_count_for_every_search(old: Path) -> None:
     with RecordStore(old) as store:
         assert {record.digest for record in store.all(KEY)} == {
             sha256(f"cpu {record.payload}".encode()).hexdigest() for record in store.all(KEY)
@@ -104,7 +104,7 @@ def test_what_a_search_without_winograd_measured_is_measured_for_every_search(ol
         assert len(store.measured(KEY)) == 7  # of eight choices, the one that could not be uploaded is left
 
 
-def test_a_file_that_is_only_read_stays_as_it_is(old: Path) -> None:
+def test_read_only_file_is_not_changed(old: Path) -> None:
     before = old.read_bytes()
     old.chmod(0o400)
     with RecordStore(old, read_only=True) as store:
@@ -116,7 +116,7 @@ def test_a_file_that_is_only_read_stays_as_it_is(old: Path) -> None:
 
 
 @pytest.mark.slow
-def test_several_processes_that_open_it_at_once_migrate_it_once(old: Path) -> None:
+def test_concurrent_processes_migrate_once(old: Path) -> None:
     program = [sys.executable, "-c", OPENED, str(old)]
     pipe = subprocess.PIPE
     opened = [
@@ -137,7 +137,7 @@ def test_several_processes_that_open_it_at_once_migrate_it_once(old: Path) -> No
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_it_is_whole_and_the_next_one_migrates_it(old: Path) -> None:
+def test_killed_migration_leaves_the_old_version(old: Path) -> None:
     with sqlite3.connect(old) as db:
         before = db.execute("SELECT * FROM records").fetchall()
     db.close()
@@ -152,7 +152,7 @@ def test_killed_in_the_middle_it_is_whole_and_the_next_one_migrates_it(old: Path
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_newer_file_is_refused(old: Path, read_only: bool) -> None:
+def test_refuses_a_newer_version(old: Path, read_only: bool) -> None:
     set_version(old, 3)
     with pytest.raises(
         UsageError, match="has schema version 3, this toolchain reads versions 1 to 2"
@@ -164,7 +164,7 @@ def test_a_newer_file_is_refused(old: Path, read_only: bool) -> None:
 
 @pytest.mark.parametrize("number", [0, -1])
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_version_that_never_was_is_damage(old: Path, number: int, read_only: bool) -> None:
+def test_unknown_version_counts_as_damage(old: Path, number: int, read_only: bool) -> None:
     set_version(old, number)
     with pytest.raises(UsageError, match=f"schema version {number} never existed") as caught:
         RecordStore(old, read_only=read_only)
@@ -172,7 +172,7 @@ def test_a_version_that_never_was_is_damage(old: Path, number: int, read_only: b
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_an_old_file_whose_tables_are_others_is_damaged_and_left_alone(old: Path, read_only: bool) -> None:
+def test_old_file_with_other_tables_is_refused_unchanged(old: Path, read_only: bool) -> None:
     with sqlite3.connect(old) as db:
         db.execute("ALTER TABLE functions RENAME COLUMN module TO something")
     db.close()
@@ -208,7 +208,7 @@ def narrow(tmp_path: Path) -> Path:
     return path
 
 
-def test_columns_that_are_missing_are_added(narrow: Path) -> None:
+def test_missing_columns_are_added(narrow: Path) -> None:
     with RecordStore(narrow) as store:
         known = replace(PROVENANCE, conditions='{"clock_mhz": 1980.0}')
         put(store, 4.0, provenance=known)
@@ -216,7 +216,7 @@ def test_columns_that_are_missing_are_added(narrow: Path) -> None:
     assert version(narrow) == 2
 
 
-def test_a_narrow_file_that_is_only_read_stays_as_it_is(narrow: Path) -> None:
+def test_read_only_file_without_columns_is_not_changed(narrow: Path) -> None:
     before = narrow.read_bytes()
     with RecordStore(narrow, read_only=True) as store:
         assert [record.best_ms for record in store.all()] == [5.0]

@@ -8,10 +8,9 @@ import pytest
 
 from tests.records.samples import KEY, KINDS, put
 from toolchain.errors import UsageError
+from toolchain.records import lookup as module
 from toolchain.records.exchange import read_line, read_records, write_records
-from toolchain.records.lookup import lookup
-from toolchain.records.shipped import file as module
-from toolchain.records.shipped.file import SHIPPED, ShippedFile, shipped_file
+from toolchain.records.lookup import SHIPPED, ShippedFile, lookup, shipped_file
 from toolchain.records.store import RecordStore
 
 OTHER = replace(KEY, workload="1" * 16)
@@ -35,19 +34,19 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_records_of_a_task_are_all_that_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_lines_of_the_task_are_parsed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
     real = read_line
     monkeypatch.setattr(module, "read_line", lambda *line: read.append(line[1]) or real(*line))
     file = ShippedFile(path)
     assert read == [] and file.store("2" * 16) is None
     # Both tasks have one definition here, which stands with the first of them.
-    with file.store(KEY.workload) as found:
-        assert [record.best_ms for record in found.all()] == [2.0, 1.0]
+    with file.store(KEY.workload) as records_of_task:
+        assert [record.best_ms for record in records_of_task.all()] == [2.0, 1.0]
     assert len(read) == 3
 
 
-def test_it_is_asked_last(store: RecordStore, path: Path) -> None:
+def test_shipped_records_are_used_last(store: RecordStore, path: Path) -> None:
     hit = lookup(store, KEY, KINDS, shipped=path)
     assert hit is not None
     assert (hit.record.best_ms, hit.how, hit.shipped, hit.definition) == (1.0, "exact", True, "{}")
@@ -60,22 +59,22 @@ def test_it_is_asked_last(store: RecordStore, path: Path) -> None:
     assert store.all() == [users], "nothing of it is copied"
 
 
-def test_what_cannot_be_used_does_not_hide_it(store: RecordStore, path: Path) -> None:
+def test_unusable_records_do_not_hide_shipped_ones(store: RecordStore, path: Path) -> None:
     put(store, 0.5, payload="not usable")
     hit = lookup(store, KEY, KINDS, shipped=path, usable=lambda record: record.payload == "{}")
     assert hit is not None and hit.shipped and hit.record.best_ms == 1.0
 
 
-def test_a_damaged_line_is_named(store: RecordStore, path: Path) -> None:
+def test_damaged_line_is_named(store: RecordStore, path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"threads":4', b'"threads":"x"'))
     with pytest.raises(UsageError, match=r"records\.jsonl, line 3 is damaged"):
         lookup(store, KEY, KINDS, shipped=path)
 
 
-def test_what_the_project_ships_can_be_read() -> None:
+def test_shipped_file_is_readable() -> None:
     """Holds for any file that is put there; without one there is nothing to ask."""
-    found = shipped_file(SHIPPED)
-    if found is None:
+    shipped = shipped_file(SHIPPED)
+    if shipped is None:
         assert not SHIPPED.exists()
         return
     functions, records = read_records(SHIPPED)
@@ -85,17 +84,17 @@ def test_what_the_project_ships_can_be_read() -> None:
     for record in records:  # what a model said holds for the one device that there is a model of
         assert not record.provenance.modelled or record.key.device == "opencl:mali-t860"
     for workload in {record.key.workload for record in records}:
-        store = found.store(workload)
+        store = shipped.store(workload)
         assert store is not None
         with store:
             assert {record.key.workload for record in store.all()} == {workload}
 
 
-def test_what_a_model_said_is_for_its_device_alone(store: RecordStore) -> None:
+def test_modelled_shipped_records_are_for_their_device(store: RecordStore) -> None:
     """Neither a CPU's build takes it, nor another driver's, nor one for an emulated board."""
     _functions, records = read_records(SHIPPED)
     assert any(record.provenance.modelled for record in records)
-    for record in (each for each in records if each.provenance.modelled):
+    for record in (candidate for candidate in records if candidate.provenance.modelled):
         hit = lookup(store, record.key, [record.kind])
         assert hit is not None and hit.shipped and hit.record.provenance.modelled
         for other in (

@@ -21,11 +21,11 @@ from toolchain.records.database import (
     DROP_SUPERSEDED,
     INDEXES,
     VERSION,
-    Tell,
+    Notify,
     UnknownFunctionError,
     Value,
+    notify_nobody,
     tables,
-    tell_nobody,
 )
 
 # Transactions of SQLite.
@@ -67,8 +67,8 @@ def digest_of_choice(payload: object) -> str:
 
 def missing_columns(db: sqlite3.Connection) -> list[str]:
     """Return the columns that a store of an earlier program lacks."""
-    there = {row[1] for row in db.execute("PRAGMA table_info(records)")}
-    return [name for name in ADDED if name not in there]
+    existing = {row[1] for row in db.execute("PRAGMA table_info(records)")}
+    return [name for name in ADDED if name not in existing]
 
 
 def migrate(db: sqlite3.Connection) -> None:
@@ -105,14 +105,14 @@ _APPLICATION = 0x45444745  # "EDGE": tells our files from those of other program
 _LARGE = 50 * 2**20  # bytes; indexing a larger file takes so long that the user is told
 
 
-def connect(path: Path, *, read_only: bool, wait_s: float, tell: Tell) -> sqlite3.Connection:
+def connect(path: Path, *, read_only: bool, wait_s: float, notify: Notify) -> sqlite3.Connection:
     """Open a store; create it if it is missing, migrate an earlier version and add missing indexes.
 
     A file opened as `read_only` is not changed: of an earlier version, a migrated copy in memory is returned.
 
     Parameters
     ----------
-    tell
+    notify
         Called before a step that takes long.
 
     Raises
@@ -134,7 +134,7 @@ def connect(path: Path, *, read_only: bool, wait_s: float, tell: Tell) -> sqlite
                 migrate(db)
             if not _is_indexed(db):
                 if path.stat().st_size > _LARGE:
-                    tell(f"creating indexes in {path}, once: with that many records it may take a minute")
+                    notify(f"creating indexes in {path}, once: with that many records it may take a minute")
                 _add_indexes(db)
         if current or not read_only:
             return db
@@ -155,8 +155,8 @@ def connect_memory() -> sqlite3.Connection:
 
 
 def _is_indexed(db: sqlite3.Connection) -> bool:
-    there = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type='index'")}
-    return there >= INDEXES.keys()
+    existing = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type='index'")}
+    return existing >= INDEXES.keys()
 
 
 def _add_indexes(db: sqlite3.Connection) -> None:
@@ -226,7 +226,7 @@ class SqliteFile:
         The file, created if it is missing; None for a database in memory.
     read_only
         Open a file that nobody writes; it must exist.
-    tell
+    notify
         Called before a step that takes long.
 
     Raises
@@ -237,7 +237,7 @@ class SqliteFile:
         The file system refused.
     """
 
-    def __init__(self, path: Path | None, *, read_only: bool = False, tell: Tell = tell_nobody) -> None:
+    def __init__(self, path: Path | None, *, read_only: bool = False, notify: Notify = notify_nobody) -> None:
         self.path = path or Path(":memory:")
         self.name = str(self.path)
         with self._explained():
@@ -248,7 +248,7 @@ class SqliteFile:
                 make_folder(path.parent)
                 if path.parent.is_dir() and not path.exists():
                     path.touch(mode=0o600)
-            self._db = connect(path, read_only=read_only, wait_s=_BUSY_S, tell=tell)
+            self._db = connect(path, read_only=read_only, wait_s=_BUSY_S, notify=notify)
 
     def rows(self, query: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""

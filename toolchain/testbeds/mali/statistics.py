@@ -90,7 +90,7 @@ class KernelStatistics:
         )
 
 
-def read_compiled(printed: str) -> KernelStatistics:
+def read_statistics(printed: str) -> KernelStatistics:
     """Parse the compiler's output for one kernel.
 
     Parameters
@@ -101,7 +101,7 @@ def read_compiled(printed: str) -> KernelStatistics:
     Raises
     ------
     ToolchainError
-        The kernel needs too many registers, or the text is no such output.
+        The kernel needs too many registers, or the text is not such output.
     """
     if any(lost in printed for lost in _NO_REGISTERS):
         raise ToolchainError(
@@ -121,15 +121,15 @@ def read_compiled(printed: str) -> KernelStatistics:
 
 def _read_blocks(listing: str) -> tuple[tuple[Block, ...], tuple[tuple[int, int], ...]]:
     """Return the blocks in order, and the loops: a backward branch goes from a loop's end to its start."""
-    found = [(int(number), text, next_ or "") for number, text, next_ in _BLOCK.findall(listing)]
-    place = {number: index for index, (number, _text, _next) in enumerate(found)}
+    listed = [(int(number), text, next_ or "") for number, text, next_ in _BLOCK.findall(listing)]
+    place = {number: index for index, (number, _text, _next) in enumerate(listed)}
     ends: dict[int, int] = {}
-    for index, (_number, _text, following) in enumerate(found):
+    for index, (_number, _text, following) in enumerate(listed):
         for target in map(int, re.findall(r"block(\d+)", following)):
             first = place.get(target, index + 1)
             if first <= index:
                 ends[first] = max(ends.get(first, 0), index)
-    return tuple(_block(text) for _number, text, _next in found), tuple(sorted(ends.items()))
+    return tuple(_block(text) for _number, text, _next in listed), tuple(sorted(ends.items()))
 
 
 def _block(text: str) -> Block:
@@ -140,5 +140,5 @@ def _block(text: str) -> Block:
     ]
     texture = sum(word[0].startswith("TEX") for word in words)
     arithmetic = sum(bool(_ARITHMETIC.match(word[0])) for word in words)
-    lanes = [found[1] for word in words for line in word if (found := _MULTIPLY.match(line))]
+    lanes = [match[1] for word in words for line in word if (match := _MULTIPLY.match(line))]
     return Block(arithmetic, len(words) - texture - arithmetic, texture, sum(map(len, lanes)))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.records.samples import KEY, put
 from toolchain.backends.table import BACKENDS
-from toolchain.records.distill import BuildVariant, taken
+from toolchain.records.distill import BuildVariant, used_records
 from toolchain.records.store import RecordStore, anything
 
 BUILDS = [build for offer in BACKENDS for build in offer.builds]
@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> Iterator[RecordStore]:
         yield store
 
 
-def test_every_sort_of_build_has_its_own(store: RecordStore) -> None:
+def test_every_build_variant_has_its_record(store: RecordStore) -> None:
     winograd = put(store, 1.0, kind="cpu", payload=WINOGRAD)
     direct = put(store, 3.0, kind="cpu", payload=DIRECT)
     put(store, 4.0, kind="cpu", payload=DIRECT)
@@ -30,7 +30,7 @@ def test_every_sort_of_build_has_its_own(store: RecordStore) -> None:
     put(store, 2.0, kind="cpu", payload="", run_ms=(), failure="timeout")
     cut = put(store, 5.0, kind="vta", payload="tile_h=1")
     rounded = put(store, 0.5, kind="tfloat32", payload=DIRECT)
-    chosen = [each.record for each in taken(store, BUILDS)]
+    chosen = [entry.record for entry in used_records(store, BUILDS)]
     assert set(chosen) == {winograd, direct, trace, cut, rounded}
     # The same as builds ask for, one after the other.
     assert set(chosen) == {store.best(KEY, build.kinds, build.usable) for build in BUILDS}
@@ -41,10 +41,10 @@ def test_keep_counts_candidates_and_not_measurements(store: RecordStore) -> None
     again = put(store, 2.2, digest="a", confirmed=True)
     others = [put(store, ms, digest=digest) for ms, digest in ((3.0, "b"), (4.0, "c"))]
     for keep, expected in ((1, [again]), (2, [again, others[0]]), (9, [again, *others])):
-        assert [each.record for each in taken(store, BUILDS, keep)] == expected
+        assert [entry.record for entry in used_records(store, BUILDS, keep)] == expected
 
 
-def test_kinds_that_no_backend_here_knows_are_kept_too(store: RecordStore) -> None:
+def test_unknown_kinds_are_kept(store: RecordStore) -> None:
     toy = put(store, 2.0, kind="toy")
     put(store, 3.0, kind="toy")
-    assert [each.record for each in taken(store, [BuildVariant(("cpu",), anything)])] == [toy]
+    assert [entry.record for entry in used_records(store, [BuildVariant(("cpu",), anything)])] == [toy]

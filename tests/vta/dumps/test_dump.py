@@ -13,9 +13,9 @@ import pytest
 from tests.vta.programs import END, good
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.turns import folder_turn
-from toolchain.vta.design.config import SAMPLES
-from toolchain.vta.dumps import layout
-from toolchain.vta.dumps.layout import Dump, read_dump, write_dump
+from toolchain.vta.design import SAMPLES
+from toolchain.vta.dumps import dump as dumps
+from toolchain.vta.dumps.dump import Dump, read_dump, write_dump
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_what_is_written_is_read(tmp_path: Path, sample: str, after: bytes | Non
     assert parts(read_dump(tmp_path / "dump")) == parts(dump)
 
 
-def test_the_layout_is_what_others_read(folder: Path) -> None:
+def test_layout_json_is_the_documented_one(folder: Path) -> None:
     place = {"bytes": 128, "shape": [1, 1, 1, 8, 1, 16], "dtype": "int8"}
     assert json.loads((folder / "layout.json").read_text()) == {
         "insn_count": 13,
@@ -59,15 +59,15 @@ def test_the_layout_is_what_others_read(folder: Path) -> None:
     ]
 
 
-def test_a_dump_replaces_the_one_before(folder: Path) -> None:
+def test_dump_replaces_an_earlier_one(folder: Path) -> None:
     dump = good().dump()
     write_dump(folder, dump)
     assert parts(read_dump(folder)) == parts(dump)
     assert not (folder / "expected.bin").exists()
 
 
-def test_two_do_not_write_into_a_folder_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "TURN_S", 0.1)
+def test_concurrent_writers_take_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dumps, "TURN_S", 0.1)
     before = parts(read_dump(folder))
     with (
         folder_turn(folder, 1, "writing"),
@@ -77,7 +77,7 @@ def test_two_do_not_write_into_a_folder_at_once(folder: Path, monkeypatch: pytes
     assert parts(read_dump(folder)) == before
 
 
-def test_a_dump_without_a_configuration_is_for_a_pynq(folder: Path) -> None:
+def test_default_configuration_of_a_dump_is_pynq(folder: Path) -> None:
     edit(lambda layout: layout.pop("config") and None)(folder)
     edit(lambda layout: layout.update(more=1))(folder)
     assert read_dump(folder).config == SAMPLES["pynq"]
@@ -156,7 +156,7 @@ PLACE = {"offset": 0, "bytes": 16, "shape": [16], "dtype": "int8"}
         (setting(config=3), "layout.json", "config: 3: Input should be"),
     ],
 )
-def test_a_spoiled_dump_is_named_by_its_file(
+def test_damaged_dump_names_the_file(
     folder: Path, spoil: Callable[[Path], None], name: str, says: str
 ) -> None:
     spoil(folder)

@@ -1,1 +1,0 @@
-"""The contents of images: their sources, the build context, the lock of Python packages."""

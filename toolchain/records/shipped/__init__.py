@@ -1,1 +1,0 @@
-"""Records that the project ships: an exported file beside this module, which builds search last."""

@@ -1,1 +1,0 @@
-"""Designs of the accelerator: their configurations, and the constants of the cycle model."""
