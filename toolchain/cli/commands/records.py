@@ -210,6 +210,7 @@ def export_records(file: Path, selection: Selection, best: bool, file_format: st
     """Write records to FILE, one per line, for another user or machine."""
     from toolchain.api.records import open_records
     from toolchain.backends.table import metaschedule
+    from toolchain.records.distill import used_records
     from toolchain.records.exchange import write_records
 
     with open_records(note) as store:
