@@ -2,6 +2,7 @@
 
 #include <link.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
