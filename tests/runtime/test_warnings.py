@@ -29,8 +29,8 @@ def test_each_source_of_ours_is_compiled_with_warnings_as_errors(arch: str, tmp_
         if own and Path(words[-1]).stem != "warm":
             assert set(words) >= WARNINGS, words
             with_warnings |= own
-    sources = [path for path in (NATIVE / "src").rglob("*") if path.suffix in {".c", ".cc"}]
-    assert {str(path) for path in sources} <= with_warnings
+    native = [path for path in (NATIVE / "src").rglob("*") if path.suffix in {".c", ".cc"}]
+    assert {str(path) for path in native} <= with_warnings
 
 
 def commands(folder: Path) -> list[list[str]]:
