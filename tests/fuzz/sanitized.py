@@ -6,6 +6,7 @@ what boards get, has no address sanitizer: g++ or clang++ does it, for this host
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -72,8 +73,14 @@ def configure() -> Path:
 def _build() -> Path:
     _configure()
     jobs = str(config.settings().jobs)
-    subprocess.run([str(NINJA), "-C", str(FOLDER), "-j", jobs, PROGRAM.name], check=True, stdout=sys.stderr)
+    ninja = [str(NINJA), "-C", str(FOLDER), "-j", jobs, PROGRAM.name]
+    subprocess.run(ninja, check=True, stdout=sys.stderr, env=_environment())
     return PROGRAM
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of tests, whoever asks: with other flags all would be compiled again."""
+    return {**os.environ, "EDGE_WARNINGS_ARE_ERRORS": "1"}
 
 
 def _configure() -> None:
@@ -87,7 +94,7 @@ def _configure() -> None:
     }
     command = [str(_TOOLS / "cmake"), "-S", str(NATIVE), "-B", str(FOLDER), "-G", "Ninja"]
     settings = [f"-D{key}={value}" for key, value in definitions.items()]
-    subprocess.run([*command, *settings], check=True, stdout=sys.stderr)
+    subprocess.run([*command, *settings], check=True, stdout=sys.stderr, env=_environment())
 
 
 def without(kinds: Sequence[str], program: Path) -> None:
