@@ -1,4 +1,4 @@
-"""The journeys of docs/architecture.md lead through files that a command enters, and it enters not many more."""
+"""The journeys of docs/architecture.md lead through files that a command enters; it enters few others."""
 
 from __future__ import annotations
 
