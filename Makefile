@@ -103,14 +103,17 @@ power-cuts: all-deps venv ## cut a machine's power CUTS=200 times in the middle 
 cuda: venv ## install NVIDIA's compiler for CUDA into .venv (600 MB), for builds with `--device cuda` on this host
 	@tools/cuda.sh
 
-.PHONY: lint runtimes servers browser engines cuda mkdocs sbom test-tools all-deps tutorial-deps
+.PHONY: lint runtimes servers browser engines cuda mkdocs sbom tidy test-tools all-deps tutorial-deps
 all-deps:
 	@tools/deps.sh all
 
 tutorial-deps:
 	@tools/deps.sh armv7 opencl
 
-test-tools: all-deps venv cuda servers browser mkdocs sbom
+test-tools: all-deps venv cuda servers browser mkdocs sbom tidy
+
+tidy: venv
+	@tools/environment.sh tests/fuzz/tidy.lock build/tidy
 
 sbom: venv
 	@tools/environment.sh --on-top tools/distribution/sbom.lock .venv/sbom
@@ -140,7 +143,8 @@ fuzz: all-deps venv ## minutes of what no honest peer says (FUZZ_S=60 seconds ea
 	@EDGE_RT=$$($(BIN)/python -m tests.fuzz.sanitized) || { echo "fuzz: edge-rt without sanitizers" >&2; EDGE_RT=; }; \
 	EDGE_RT=$$EDGE_RT $(BIN)/python -m tests.fuzz $(FUZZ)
 
-sanitize: venv ## compile edge-rt with address and undefined-behaviour sanitizers into build/sanitized
+sanitize: venv tidy ## compile edge-rt with address and undefined-behaviour sanitizers into build/sanitized; what clang-tidy says of it
+	@$(BIN)/python -m tests.fuzz.tidy
 	@$(BIN)/python -m tests.fuzz.sanitized
 
 lock: venv ## write requirements.lock from pyproject.toml; versions stay where they still fit

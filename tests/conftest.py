@@ -30,6 +30,7 @@ os.environ.update(
     TOOLCHAIN_DATA_DIR=str(_home / "data"),
     TOOLCHAIN_STATE_DIR=str(_home / "state"),
     TOOLCHAIN_RATES="class",  # the same code on every host, and none is measured
+    EDGE_WARNINGS_ARE_ERRORS="1",  # where edge-rt is compiled: toolchain/native/field.cmake
     TOOLCHAIN_ENGINE="host",  # what images are there is no matter of most tests
     ORT_DISABLE_TELEMETRY="1",  # for tests that import onnxruntime themselves
     OPENBLAS_NUM_THREADS="1",  # workers keep the cores busy: numpy's threads would wait by spinning

@@ -6,6 +6,7 @@ what boards get, has no address sanitizer: g++ or clang++ does it, for this host
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ from toolchain.runtime.compile import source_definitions
 from toolchain.runtime.fingerprint import NATIVE
 
 _TOOLS = Path(sys.executable).parent
-_NINJA = _TOOLS / "ninja"
+NINJA = _TOOLS / "ninja"
 FOLDER = Path(__file__).parents[2] / "build" / "sanitized"
 PROGRAM = FOLDER / "edge-rt"
 # Without -fsanitize=vptr: it wants to know classes that are hidden here.
@@ -62,21 +63,38 @@ def build() -> Path:
         return _build()
 
 
+def configure() -> Path:
+    """Configure the build without compiling anything; return its folder."""
+    with _turn():
+        _configure()
+        return FOLDER
+
+
 def _build() -> Path:
+    _configure()
+    jobs = str(config.settings().jobs)
+    ninja = [str(NINJA), "-C", str(FOLDER), "-j", jobs, PROGRAM.name]
+    subprocess.run(ninja, check=True, stdout=sys.stderr, env=_environment())
+    return PROGRAM
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of tests, whoever asks: with other flags all would be compiled again."""
+    return {**os.environ, "EDGE_WARNINGS_ARE_ERRORS": "1"}
+
+
+def _configure() -> None:
     definitions = {
         "CMAKE_CXX_COMPILER": compiler(),
         "EDGE_SANITIZE": FLAGS,
         **source_definitions(),
         "EDGE_RT_TRIPLE": "sanitized",
         "EDGE_RT_DEVICES": f"{LAZY_DEVICE};{_device_of_the_howto()}",
-        "CMAKE_MAKE_PROGRAM": str(_NINJA),
+        "CMAKE_MAKE_PROGRAM": str(NINJA),
     }
-    configure = [str(_TOOLS / "cmake"), "-S", str(NATIVE), "-B", str(FOLDER), "-G", "Ninja"]
+    command = [str(_TOOLS / "cmake"), "-S", str(NATIVE), "-B", str(FOLDER), "-G", "Ninja"]
     settings = [f"-D{key}={value}" for key, value in definitions.items()]
-    subprocess.run([*configure, *settings], check=True, stdout=sys.stderr)
-    jobs = str(config.settings().jobs)
-    subprocess.run([str(_NINJA), "-C", str(FOLDER), "-j", jobs, PROGRAM.name], check=True, stdout=sys.stderr)
-    return PROGRAM
+    subprocess.run([*command, *settings], check=True, stdout=sys.stderr, env=_environment())
 
 
 def without(kinds: Sequence[str], program: Path) -> None:
@@ -86,7 +104,7 @@ def without(kinds: Sequence[str], program: Path) -> None:
 
 
 def _link_without(kinds: Sequence[str], program: Path) -> None:
-    ask = [str(_NINJA), "-C", str(FOLDER), "-t", "commands", PROGRAM.name]
+    ask = [str(NINJA), "-C", str(FOLDER), "-t", "commands", PROGRAM.name]
     last = subprocess.run(ask, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
     link = [word for word in shlex.split(last) if word not in (":", "&&")]
     for kind in kinds:

@@ -61,21 +61,30 @@ def compile_runtime(
     """
     ninja = _tool("ninja")
     progress(f"compiling edge-rt for {arch}: once, for all networks; it takes a few minutes")
+    environment = _environment(zig_cache)
+    _run(configuration(arch, folder), arch, progress, environment)
+    _run([str(ninja), "-C", str(folder), "-j", str(config.settings().jobs)], arch, progress, environment)
+
+
+def configuration(arch: str, folder: Path) -> list[str]:
+    """Return the command that configures the build of edge-rt for an architecture in a folder.
+
+    Raises
+    ------
+    MissingError
+        zig, CMake, ninja or TVM's packages are not installed.
+    """
     target = next(row.zig_target for row in LINUX.values() if row.edge_rt == arch)
     definitions = {
-        "CMAKE_MAKE_PROGRAM": str(ninja),
+        "CMAKE_MAKE_PROGRAM": str(_tool("ninja")),
         "CMAKE_TOOLCHAIN_FILE": str(NATIVE / "zig.cmake"),
         "ZIG": str(zig_program()),
         "ZIG_TARGET": f"{target}.{GLIBC_FLOOR}",
         **source_definitions(),
         "EDGE_RT_TRIPLE": target,
     }
-    configure = [str(_tool("cmake")), "-S", str(NATIVE), "-B", str(folder), "-G", "Ninja"]
-    environment = _environment(zig_cache)
-    _run(
-        [*configure, *(f"-D{key}={value}" for key, value in definitions.items())], arch, progress, environment
-    )
-    _run([str(ninja), "-C", str(folder), "-j", str(config.settings().jobs)], arch, progress, environment)
+    command = [str(_tool("cmake")), "-S", str(NATIVE), "-B", str(folder), "-G", "Ninja"]
+    return [*command, *(f"-D{key}={value}" for key, value in definitions.items())]
 
 
 def source_definitions() -> dict[str, str]:

@@ -13,6 +13,7 @@
 #include "child.h"
 #include "edge_rt.h"
 #include "failure.h"
+#include "file.h"
 
 namespace edge {
 namespace {
@@ -37,12 +38,7 @@ constexpr int kPipe = STDERR_FILENO + 1, kMostFiles = 4096;
   } catch (...) {
     _exit(1);
   }
-  for (size_t done = 0; done < answer.size();) {
-    const ssize_t wrote = write(kPipe, answer.data() + done, answer.size() - done);
-    if (wrote <= 0) _exit(1);
-    done += wrote;
-  }
-  _exit(0);  // no exit handlers: drivers have some that hang
+  _exit(WriteWhole(kPipe, answer) ? 0 : 1);  // no exit handlers: drivers have some that hang
 }
 
 enum class Heard { kWhole, kLate, kUnwanted };
@@ -68,23 +64,16 @@ Heard ReadAll(int pipe, Clock::time_point until, size_t most, int client, std::s
 }  // namespace
 
 Ended RunApart(const std::function<std::string()>& work, double seconds, size_t most, int client) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw Io("pipe");
+  Pipe pipe;
   const pid_t parent = getpid(), child = fork();
-  if (child == 0) {
-    close(ends[0]);
-    Work(work, ends[1], parent);
-  }
-  close(ends[1]);
-  if (child < 0) {
-    close(ends[0]);
-    throw Io("fork");
-  }
+  if (child == 0) Work(work, pipe.to.get(), parent);
+  if (child < 0) throw Io("fork");
+  pipe.to.Close();
   const Child process(child);
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   Ended ended{};
-  const Heard heard = ReadAll(ends[0], until, most, client, &ended.answer);
-  close(ends[0]);
+  const Heard heard = ReadAll(pipe.from.get(), until, most, client, &ended.answer);
+  pipe.from.Close();
   std::optional<Exit> exit;
   // Its answer may come just in time: it has a moment more to end.
   if (heard == Heard::kWhole) exit = process.Await(std::max<Clock::duration>(until - Clock::now(), kReaped));

@@ -3,6 +3,7 @@
 #include <link.h>
 #include <sched.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -152,7 +153,7 @@ std::vector<Cpu> Cpus() {
     // without a topology each CPU counts as a core of its own.
     auto siblings = FirstLine("/sys/devices/system/cpu/cpu" + std::to_string(id) +
                               "/topology/thread_siblings_list");
-    cpus.push_back({id, CoreName(id), siblings ? std::atoi(siblings->c_str()) : id});
+    cpus.push_back({id, CoreName(id), static_cast<int>(LeadingNumber(siblings.value_or(""), CPU_SETSIZE).value_or(id))});
   }
   return cpus;
 }

@@ -1,7 +1,6 @@
 #include "device.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <mutex>
 #include <utility>
 
@@ -24,22 +23,30 @@ Presence ProbeCpu() {
   return {{name}, "", {}};
 }
 
-// Made when it is first asked for: files register in any order.
-std::vector<DeviceKind>& Kinds() {
-  static std::vector<DeviceKind> kinds{{"cpu", kDLCPU, ProbeCpu, false}};
+// Made when it is first asked for: files register in any order. A list: whoever has found a device points to its kind.
+std::list<DeviceKind>& Kinds() {
+  static std::list<DeviceKind> kinds(1, {"cpu", kDLCPU, ProbeCpu, false});
   return kinds;
 }
 
-// Threads may open networks at the same time.
-struct Folder {
+// What this process was told of its devices. Threads may open networks at the same time.
+struct Told {
   std::mutex mutex;
-  std::string path;
+  std::string folder;
   bool keep = false;
+  std::string only_kind;  // empty: all devices may be used
+  size_t only_number = 0;
 };
 
-Folder& TheFolder() {
-  static auto* folder = new Folder;
-  return *folder;
+Told& ToldOfDevices() {
+  static auto* told = new Told;
+  return *told;
+}
+
+// A device's number in digits, of which at most four are read.
+std::optional<size_t> ReadNumber(const std::string& digits) {
+  const auto number = WholeNumber(digits, 9999);
+  return number && digits.size() <= 4 ? std::optional(static_cast<size_t>(*number)) : std::nullopt;
 }
 
 // How the i-th device of a kind is asked for.
@@ -82,14 +89,14 @@ size_t Number(const std::string& name, const DeviceKind& kind, const Presence& p
   const auto named = std::find(presence.names.begin(), presence.names.end(), which);
   if (named != presence.names.end() && !which.empty()) return named - presence.names.begin();
   if (count == 0) throw Missing(name, presence.problem);
-  const bool digits = !which.empty() && which.size() <= 4 && which.find_first_not_of("0123456789") == which.npos;
-  if (colon != name.npos && !digits) {
+  const auto given = ReadNumber(which);
+  if (colon != name.npos && !given) {
     if (presence.simulated != 0 && !which.empty()) {
       throw Missing(name, "of that kind there are others" + (presence.problem.empty() ? "" : ": " + presence.problem));
     }
     throw NoName(name);
   }
-  const size_t number = std::strtoul(which.c_str(), nullptr, 10), real = count - presence.simulated;
+  const size_t number = given.value_or(0), real = count - presence.simulated;
   if (number < real) return number;
   if (real == 0) {
     throw Missing(name, presence.problem + "; a simulation is taken where its name is given: " + kind.name + ":" +
@@ -97,9 +104,6 @@ size_t Number(const std::string& name, const DeviceKind& kind, const Presence& p
   }
   throw Missing(name, std::string("the last of that kind is ") + kind.name + ":" + std::to_string(real - 1));
 }
-
-std::string only_kind;  // empty: all devices may be used
-size_t only_number = 0;
 
 thread_local std::string computes_on;
 thread_local int without_graphs = 0;  // blocks that say so
@@ -141,7 +145,7 @@ void CountGraph() { ++graphs_begun; }
 
 long GraphsBegun() { return graphs_begun; }
 
-const std::vector<DeviceKind>& DeviceKinds() { return Kinds(); }
+const std::list<DeviceKind>& DeviceKinds() { return Kinds(); }
 
 static std::string Known(const char* key, const std::optional<double>& value) {
   return Quote(key) + ": " + (value ? JsonNumber(*value) : "null");
@@ -170,19 +174,22 @@ std::optional<Conditions> ConditionsOf(DLDevice device) {
 void UseOnly(const std::string& name) {
   const size_t colon = name.find(':');
   const std::string kind = name.substr(0, colon), digits = colon == name.npos ? "" : name.substr(colon + 1);
-  const bool known = std::any_of(Kinds().begin() + 1, Kinds().end(), [&](const DeviceKind& each) {
+  const bool known = std::any_of(Kinds().begin(), Kinds().end(), [&](const DeviceKind& each) {
     return each.name == kind && each.type != kDLCPU;
   });
-  if (!known || digits.empty() || digits.size() > 4 || digits.find_first_not_of("0123456789") != digits.npos) {
+  const auto number = ReadNumber(digits);
+  if (!known || !number) {
     throw Usage("--only-device " + Quote(name) + ": give KIND:NUMBER of a device with memory of its own");
   }
-  only_kind = kind;
-  only_number = std::strtoul(digits.c_str(), nullptr, 10);
+  const std::lock_guard lock(ToldOfDevices().mutex);
+  ToldOfDevices().only_kind = kind;
+  ToldOfDevices().only_number = *number;
 }
 
 std::optional<size_t> OnlyNumber(const std::string& kind) {
-  if (only_kind.empty() || kind != only_kind) return std::nullopt;
-  return only_number;
+  const std::lock_guard lock(ToldOfDevices().mutex);
+  const Told& told = ToldOfDevices();
+  return told.only_kind == kind ? std::optional(told.only_number) : std::nullopt;
 }
 
 std::string JsonKind(const char* name, const Presence& presence) {
@@ -203,19 +210,19 @@ std::string JsonDevices(bool drivers) {
 }
 
 void SetDeviceFolder(const std::string& folder, bool keep) {
-  const std::lock_guard lock(TheFolder().mutex);
-  TheFolder().path = folder;
-  TheFolder().keep = keep;
+  const std::lock_guard lock(ToldOfDevices().mutex);
+  ToldOfDevices().folder = folder;
+  ToldOfDevices().keep = keep;
 }
 
 std::string DeviceFolder() {
-  const std::lock_guard lock(TheFolder().mutex);
-  return TheFolder().path;
+  const std::lock_guard lock(ToldOfDevices().mutex);
+  return ToldOfDevices().folder;
 }
 
 bool KeepsDeviceCode() {
-  const std::lock_guard lock(TheFolder().mutex);
-  return TheFolder().keep;
+  const std::lock_guard lock(ToldOfDevices().mutex);
+  return ToldOfDevices().keep;
 }
 
 }  // namespace edge

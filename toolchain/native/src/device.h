@@ -6,6 +6,7 @@
 #include <dlpack/dlpack.h>
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,9 +18,9 @@ class Options;
 
 // The devices of one kind that are here.
 struct Presence {
-  std::vector<std::string> names;    // in the order of their numbers, as their driver calls them
-  std::string problem;               // where there are none: why
-  std::vector<std::string> details;  // a JSON object for each name; or none, where there is no more to say
+  std::vector<std::string> names = {};    // in the order of their numbers, as their driver calls them
+  std::string problem = {};               // where there are none: why
+  std::vector<std::string> details = {};  // a JSON object for each name; or none, where there is no more to say
   // So many, the last of them, only compute what a device would: they are taken by their names alone. Where
   // there are no others, `problem` says why.
   size_t simulated = 0;
@@ -134,7 +135,7 @@ void CountGraph();
 long GraphsBegun();
 
 // All kinds, the CPU first.
-const std::vector<DeviceKind>& DeviceKinds();
+const std::list<DeviceKind>& DeviceKinds();
 
 // What a model says of one run, as JSON; "null" for what was timed by a clock.
 std::string JsonModelled(const std::optional<Timed::Modelled>& modelled);

@@ -1,11 +1,15 @@
 #include "folder.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <memory>
 
 #include "edge_rt.h"
 #include "failure.h"
@@ -36,7 +40,37 @@ struct stat Own(const std::string& folder) {
   return status;
 }
 
+// Each step down is from a folder that is open.
+bool RemoveIn(int at, const std::string& name) {
+  if (unlinkat(at, name.c_str(), 0) == 0 || errno == ENOENT) return true;
+  if (errno != EISDIR) return false;
+  const OpenFolder folder(at, name);
+  for (const std::string& inner : folder.Names()) {
+    if (!RemoveIn(folder.fd(), inner)) return false;
+  }
+  return unlinkat(at, name.c_str(), AT_REMOVEDIR) == 0;
+}
+
 }  // namespace
+
+OpenFolder::OpenFolder(int at, const std::string& name)
+    : fd_(openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {}
+
+std::vector<std::string> OpenFolder::Names() const {
+  std::vector<std::string> names;
+  Fd again(fcntl(fd(), F_DUPFD_CLOEXEC, 0));
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(again ? fdopendir(again.get()) : nullptr, closedir);
+  if (entries == nullptr) return names;
+  again.Release();  // closedir closes it
+  while (const dirent* entry = readdir(entries.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool RemoveTree(const std::string& path) { return RemoveIn(AT_FDCWD, path); }
 
 std::string MakeState(const std::string& path) {
   for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {

@@ -50,7 +50,8 @@ class FrameReader {
   template <typename T>
   T Next() {
     T value;
-    std::memcpy(&value, Bytes(sizeof(T)).data(), sizeof(T));
+    const std::string_view bytes = Bytes(sizeof(T));
+    std::memcpy(&value, bytes.data(), bytes.size());
     return value;
   }
   std::string_view Bytes(uint64_t size);

@@ -16,12 +16,12 @@
 #include "shapes.h"
 
 struct edge_library {
-  edge_library(edge::Found found, tvm::ffi::Module executable, tvm::ffi::Module machine, edge::Placement placement)
+  edge_library(edge::Found found, tvm::ffi::Module code, tvm::ffi::Module runs_it, edge::Placement threads)
       : device(found.device),
         computes_on(found.name),
-        executable(executable),
-        machine(machine),
-        placement(placement) {}
+        executable(code),
+        machine(runs_it),
+        placement(threads) {}
   ~edge_library() {
     // What a device made of the network, such as graphs, goes before the memory that it uses.
     static_cast<tvm::runtime::vm::VirtualMachine*>(machine.operator->())->extensions.clear();

@@ -49,24 +49,19 @@ void Sleep(std::chrono::nanoseconds time) {
 
 MeasureLock::MeasureLock(const std::string& state, const std::string& what, double seconds, const std::string& whom) {
   const std::string path = state + "/measure.lock";
-  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd_ < 0) throw Io("cannot open " + path);
-  if (fchmod(fd_, 0600) != 0) errno = 0;  // whatever the umask
+  file_ = Fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file_) throw Io("cannot open " + path);
+  if (fchmod(file_.get(), 0600) != 0) errno = 0;  // whatever the umask
   const Words words{static_cast<int>(getpid()), Quote(what.substr(0, kMostWords) + whom)};
-  try {
-    Wait(state, "{" + words.Json() + "}\n", seconds);
-  } catch (...) {
-    close(fd_);
-    throw;
-  }
+  Wait(state, "{" + words.Json() + "}\n", seconds);
 }
 
 void MeasureLock::Wait(const std::string& state, const std::string& words, double seconds) {
-  using Clock = std::chrono::steady_clock;
+  using std::chrono::steady_clock;
   if (Waiters(state).empty() && Take(words)) return;
   const auto busy = [&](const Ticket* mine) {
     const bool is_free = IsFree();
-    return Busy(state, mine, is_free ? std::nullopt : ReadWords(fd_), is_free);
+    return Busy(state, mine, is_free ? std::nullopt : ReadWords(file_.get()), is_free);
   };
   Ticket ticket(state, words);  // none is made before Ahead
   if (seconds <= 0) {
@@ -78,11 +73,11 @@ void MeasureLock::Wait(const std::string& state, const std::string& words, doubl
     }
     throw busy(nullptr);
   }
-  const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+  const auto deadline = steady_clock::now() + std::chrono::duration<double>(seconds);
   for (size_t free = 0;;) {
     const size_t ahead = ticket.Ahead();
     if (ahead == 0 && Take(words)) return;
-    const auto left = deadline - Clock::now();
+    const auto left = deadline - steady_clock::now();
     if (left <= left.zero()) throw busy(&ticket);
     free = ahead > 0 && IsFree() ? free + 1 : 0;
     if (free > kFreeLooks * ahead) {
@@ -95,24 +90,23 @@ void MeasureLock::Wait(const std::string& state, const std::string& words, doubl
 }
 
 bool MeasureLock::Take(const std::string& words) {
-  if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+  if (flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) throw Io("cannot lock measure.lock in the state folder");
     return false;
   }
   // Who holds it, for those that wait; a failure to say so is no reason not to measure.
-  if (ftruncate(fd_, 0) != 0 || pwrite(fd_, words.data(), words.size(), 0) < 0) errno = 0;
+  if (ftruncate(file_.get(), 0) != 0 || pwrite(file_.get(), words.data(), words.size(), 0) < 0) errno = 0;
   return true;
 }
 
 bool MeasureLock::IsFree() {
-  if (flock(fd_, LOCK_SH | LOCK_NB) != 0) return false;
-  flock(fd_, LOCK_UN);
+  if (flock(file_.get(), LOCK_SH | LOCK_NB) != 0) return false;
+  flock(file_.get(), LOCK_UN);
   return true;
 }
 
 MeasureLock::~MeasureLock() {
-  if (ftruncate(fd_, 0) != 0) errno = 0;
-  close(fd_);
+  if (ftruncate(file_.get(), 0) != 0) errno = 0;
 }
 
 }  // namespace edge

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "failure.h"
+#include "file.h"
 
 namespace edge {
 
@@ -21,7 +22,7 @@ class MeasureLock {
   bool Take(const std::string& words);
   bool IsFree();
 
-  int fd_;
+  Fd file_;
 };
 
 }  // namespace edge

@@ -43,7 +43,9 @@ std::string TemperatureC() {
     auto type = FirstLine(folder + "/type"), value = FirstLine(folder + "/temp");
     if (!type) break;
     if (!value) continue;
-    const double degrees = std::atof(value->c_str()) / 1000;
+    const auto milli = DecimalNumber(*value);
+    if (!milli) continue;
+    const double degrees = *milli / 1000;
     if (!first) first = degrees;
     for (const char* word : {"cpu", "soc", "pkg", "CPU"}) {
       if (type->find(word) != type->npos) hottest = std::max(hottest.value_or(degrees), degrees);

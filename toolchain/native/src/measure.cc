@@ -53,7 +53,7 @@ struct Session {
   // To close it puts tensors into TVM's pool, which allocates, in a destructor: where that is refused the program would
   // be aborted, its answer unwritten. What it holds on the CPU ends with this program; other devices keep theirs.
   ~Session() {
-    if (device.name == "cpu") static_cast<void>(library.release());
+    if (device.name == "cpu") static_cast<void>(library.release());  // NOLINT(bugprone-unused-return-value): left open
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

@@ -1,8 +1,11 @@
 #include "memory.h"
 
-#include <cstdlib>
+#include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <string>
+
+#include "text.h"
 
 namespace edge {
 
@@ -10,7 +13,9 @@ namespace edge {
 double PeakRssMib() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::atof(line.c_str() + 6) / 1024;
+    if (!line.starts_with("VmHWM:")) continue;
+    const auto kib = LeadingNumber(std::string_view(line).substr(std::min(line.find_first_of("0123456789"), line.size())), UINT64_MAX);
+    return static_cast<double>(kib.value_or(0)) / 1024;
   }
   return 0;
 }

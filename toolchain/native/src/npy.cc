@@ -1,9 +1,9 @@
 #include "npy.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -15,6 +15,7 @@
 #include "edge_rt.h"
 #include "failure.h"
 #include "file.h"
+#include "folder.h"
 #include "text.h"
 
 namespace edge {
@@ -107,27 +108,6 @@ class Header {
   std::string_view text_;
 };
 
-std::string ReadFile(const std::string& path) {
-  const auto bad = [&](const std::string& why) { return Failure(EDGE_USAGE, "input", path + ": " + why); };
-  const File file(path);
-  if (file.fd() < 0) throw bad(std::string("cannot be read: ") + std::strerror(errno));
-  const int64_t size = file.Size();
-  if (size < 0) throw bad("not a file");
-  std::string bytes;
-  if (static_cast<uint64_t>(size) > bytes.max_size()) throw bad("too large for this machine");
-  bytes.resize(size);
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t n = read(file.fd(), bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw bad(std::string("cannot be read: ") + std::strerror(errno));
-    if (n == 0) break;
-    done += n;
-  }
-  bytes.resize(done);
-  return bytes;
-}
-
 uint32_t Little(const std::string& bytes, size_t at, int count) {
   uint32_t value = 0;
   for (int i = count - 1; i >= 0; --i) value = value << 8 | static_cast<uint8_t>(bytes[at + i]);
@@ -161,7 +141,7 @@ std::string NpyHeader(const NamedArray& array) {
     if (array.dtype == dtype.name) descr = (dtype.bytes == 1 ? "|" : "<") + std::string(dtype.descr);
   }
   if (descr.empty()) {
-    throw Failure(EDGE_FAILED, "io", "output " + array.name + " has the type " + array.dtype +
+    throw Failure(EDGE_FAILED, kIo, "output " + array.name + " has the type " + array.dtype +
                                          ", which .npz files can't hold");
   }
   std::string text = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
@@ -197,19 +177,11 @@ void RemoveStale(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == path.npos ? "./" : path.substr(0, slash + 1);
   const std::string start = path.substr(slash == path.npos ? 0 : slash + 1) + ".tmp";
-  DIR* opened = opendir(folder.c_str());
-  if (opened == nullptr) return;
-  while (const dirent* entry = readdir(opened)) {
-    if (std::strncmp(entry->d_name, start.c_str(), start.size()) != 0) continue;
-    const char* number = entry->d_name + start.size();
-    char* end = nullptr;
-    const long pid = std::strtol(number, &end, 10);
-    if (pid <= 0 || pid > INT_MAX || *end != '\0') continue;
-    if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) {
-      unlink((folder + entry->d_name).c_str());
-    }
+  for (const std::string& name : OpenFolder(AT_FDCWD, folder).Names()) {
+    if (!name.starts_with(start)) continue;
+    const auto pid = WholeNumber(std::string_view(name).substr(start.size()), INT_MAX);
+    if (pid && *pid > 0 && kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH) unlink((folder + name).c_str());
   }
-  closedir(opened);
 }
 
 class NewFile {
@@ -219,64 +191,67 @@ class NewFile {
     RemoveStale(path_);
     // Whatever else has that name, a link in a shared folder perhaps, is not written to.
     unlink(temp_.c_str());
-    fd_ = open(temp_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (fd_ < 0) throw Io("cannot write " + path_);
+    file_ = Fd(open(temp_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (!file_) throw Io("cannot write " + path_);
   }
   ~NewFile() {
-    if (fd_ >= 0) close(fd_);
     if (!done_) unlink(temp_.c_str());
   }
-  void Append(const void* data, size_t size) {
-    const char* at = static_cast<const char*>(data);
-    while (size > 0) {
-      const ssize_t n = write(fd_, at, size);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) throw Io("cannot write " + path_);
-      at += n;
-      size -= n;
-    }
+  void Append(std::string_view bytes) {
+    if (!WriteWhole(file_.get(), bytes)) throw Io("cannot write " + path_);
   }
-  void Append(const std::string& bytes) { Append(bytes.data(), bytes.size()); }
   void Finish() {
-    if (fsync(fd_) != 0 || rename(temp_.c_str(), path_.c_str()) != 0) {
+    if (fsync(file_.get()) != 0 || rename(temp_.c_str(), path_.c_str()) != 0) {
       throw Io("cannot write " + path_);
     }
     done_ = true;
     const size_t slash = path_.rfind('/');
     const std::string folder = slash == path_.npos ? "." : path_.substr(0, slash + 1);
-    const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-      fsync(fd);
-      close(fd);
-    }
+    const Fd opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (opened) fsync(opened.get());
   }
 
  private:
   std::string path_, temp_;
-  int fd_ = -1;
+  Fd file_;
   bool done_ = false;
 };
 
 }  // namespace
 
 Array ReadNpy(const std::string& path) {
-  const auto bad = [&](const std::string& why) { return Failure(EDGE_USAGE, "input", path + ": " + why); };
-  std::string bytes = ReadFile(path);
-  if (bytes.size() < 10 || bytes.compare(0, 6, "\x93NUMPY") != 0) throw bad("not a .npy file");
-  const int version = bytes[6];
-  if (version < 1 || version > 3) throw bad(".npy version " + std::to_string(version) + " is unknown");
-  const size_t begin = version == 1 ? 10 : 12;
-  if (bytes.size() < begin) throw bad("the header is cut off");
-  const size_t length = Little(bytes, 8, version == 1 ? 2 : 4);
-  if (length > bytes.size() - begin) throw bad("the header is cut off");
+  const auto refuse = [&](std::initializer_list<Piece> why) { Throw(EDGE_USAGE, "input", {path, ": ", Cat(why)}); };
+  const auto unreadable = [&] { refuse({"cannot be read: ", std::strerror(errno)}); };
+  const File file(path);
+  if (file.fd() < 0) unreadable();
+  const int64_t size = file.Size();
+  if (size < 0) refuse({"not a file"});
+  const auto take = [&](std::string* bytes, int64_t count) {
+    bytes->resize(static_cast<size_t>(count));
+    const ssize_t got = ReadWhole(file.fd(), bytes->data(), bytes->size());
+    if (got < 0) unreadable();
+    if (static_cast<size_t>(got) < bytes->size()) refuse({"it was cut while it was read"});
+  };
+  std::string head;
+  take(&head, std::min<int64_t>(size, 12));
+  if (size < 10 || head.compare(0, 6, "\x93NUMPY") != 0) refuse({"not a .npy file"});
+  const int version = head[6];
+  if (version < 1 || version > 3) refuse({".npy version ", version, " is unknown"});
+  const int64_t begin = version == 1 ? 10 : 12;
+  if (size < begin) refuse({"the header is cut off"});
+  const int64_t length = Little(head, 8, version == 1 ? 2 : 4);
+  if (length > size - begin) refuse({"the header is cut off"});
+  if (lseek(file.fd(), begin, SEEK_SET) < 0) unreadable();
+  std::string header;
+  take(&header, length);
 
   Array array;
   std::string descr;
   bool fortran = false;
-  if (!Header(std::string_view(bytes).substr(begin, length)).Parse(&descr, &fortran, &array.shape)) {
-    throw bad("the header is malformed");
+  if (!Header(header).Parse(&descr, &fortran, &array.shape)) {
+    refuse({"the header is malformed"});
   }
-  if (fortran) throw bad("Fortran order; save numpy.ascontiguousarray(x)");
+  if (fortran) refuse({"Fortran order; save numpy.ascontiguousarray(x)"});
   size_t needed = 0;
   for (const Dtype& dtype : kDtypes) {
     const bool order = descr.size() == 3 && (descr[0] == '<' || descr[0] == '=' ||
@@ -285,17 +260,15 @@ Array ReadNpy(const std::string& path) {
     array.dtype = dtype.name;
     needed = dtype.bytes;
   }
-  if (array.dtype.empty()) throw bad("the type " + Quote(descr) + " is not supported");
+  if (array.dtype.empty()) refuse({"the type ", Quote(descr), " is not supported"});
   for (int64_t extent : array.shape) {
-    if (__builtin_mul_overflow(needed, extent, &needed)) throw bad("the shape is too large");
+    if (__builtin_mul_overflow(needed, extent, &needed)) refuse({"the shape is too large"});
   }
-  const size_t have = bytes.size() - begin - length;
-  if (have != needed) {
-    throw bad("the header promises " + std::to_string(needed) + " bytes of data, there are " +
-              std::to_string(have));
+  const int64_t have = size - begin - length;
+  if (static_cast<uint64_t>(have) != needed) {
+    refuse({"the header promises ", needed, " bytes of data, there are ", have});
   }
-  bytes.erase(0, begin + length);
-  array.data = std::move(bytes);
+  take(&array.data, have);
   return array;
 }
 
@@ -308,7 +281,7 @@ void WriteNpz(const std::string& path, const std::vector<NamedArray>& arrays) {
     const uint64_t size = header.size() + array.bytes;
     if (offset + size + directory.size() > 0xffff0000u || name.size() > 0xff00u ||
         arrays.size() >= 0xffffu) {
-      throw Failure(EDGE_FAILED, "io", "outputs above 4 GiB, or too many, or with too long a name");
+      throw Failure(EDGE_FAILED, kIo, "outputs above 4 GiB, or too many, or with too long a name");
     }
     const uint32_t crc = Crc32(Crc32(0, header.data(), header.size()), array.data, array.bytes);
     const std::string fields = ZipFields(crc, size, name.size());
@@ -321,7 +294,7 @@ void WriteNpz(const std::string& path, const std::vector<NamedArray>& arrays) {
     const std::string local = "PK\x03\x04" + fields + name;
     file.Append(local);
     file.Append(header);
-    file.Append(array.data, array.bytes);
+    file.Append({static_cast<const char*>(array.data), array.bytes});
     offset += local.size() + size;
   }
   std::string end = "PK\x05\x06";

@@ -1,12 +1,12 @@
 #include "options.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cmath>
+#include <cstdint>
 #include <cstdlib>
 
 #include "failure.h"
 #include "folder.h"
+#include "text.h"
 
 namespace edge {
 
@@ -51,25 +51,20 @@ std::vector<std::string> Options::All(const std::string& name) const {
 int Options::Int(const std::string& name, int fallback, int least, int most) const {
   if (!Has(name)) return fallback;
   const std::string text = Text(name, "");
-  char* end = nullptr;
-  errno = 0;
-  long value = std::strtol(text.c_str(), &end, 10);
-  if (text.empty() || *end != '\0' || errno != 0 || value < least || value > most) {
+  const auto value = WholeNumber(text, static_cast<uint64_t>(most));
+  if (!value || static_cast<int>(*value) < least) {
     throw Usage("--" + name + " " + text + ": not a whole number from " + std::to_string(least) +
                 " to " + std::to_string(most));
   }
-  return static_cast<int>(value);
+  return static_cast<int>(*value);
 }
 
 double Options::Seconds(const std::string& name, double fallback) const {
   if (!Has(name)) return fallback;
   const std::string text = Text(name, "");
-  char* end = nullptr;
-  double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !std::isfinite(value) || value < 0) {
-    throw Usage("--" + name + " " + text + ": not a number of seconds");
-  }
-  return value;
+  const auto value = DecimalNumber(text);
+  if (!value || *value < 0) throw Usage("--" + name + " " + text + ": not a number of seconds");
+  return *value;
 }
 
 const std::string& Options::Only(const std::string& what) const {

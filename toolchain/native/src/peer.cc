@@ -89,6 +89,7 @@ std::optional<uid_t> OwnerOf(const char* table, const std::string& from, const s
     char local[48], remote[48];
     unsigned state, uid;
     unsigned long inode;
+    // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion,cert-err34-c): the kernel's own table
     if (std::sscanf(line, "%*s %47s %47s %x %*s %*s %*s %u %*s %lu", local, remote, &state, &uid,
                     &inode) == 5 &&
         state == kEstablished && inode != 0 && from == local && to == remote) {

@@ -207,15 +207,17 @@ struct Owner {
     return pool->Run(body, closure, pieces > 0 ? pieces : threads * kPiecesPerThread);
   }
 
-  int threads = 1;
-  microseconds spin{0};
+  explicit Owner(int count = 1, microseconds awake = microseconds(0)) : threads(count), spin(awake) {}
+
+  int threads;
+  microseconds spin;
   std::mutex busy;  // held while a loop runs
   std::unique_ptr<Pool> pool;
 };
 Owner* owner = new Owner;
 
 // A forked child has none of the threads, and perhaps the lock of one of them: it begins anew.
-void Forked() { owner = new Owner{owner->threads, owner->spin}; }
+void Forked() { owner = new Owner(owner->threads, owner->spin); }
 [[maybe_unused]] const int watching = pthread_atfork(nullptr, nullptr, Forked);
 
 int Launch(FTVMParallelLambda body, void* closure, int pieces) {

@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <utility>
 
 #include "edge_rt.h"
@@ -23,9 +23,10 @@
 namespace edge {
 namespace queue {
 
+constexpr std::string_view kPid = "{\"pid\": ", kWhat = ", \"what\": ";
 constexpr size_t kMost = 64;           // that have a place; more wait without one
 constexpr int kMostEntries = 1024;     // that are looked at, whatever lies there
-constexpr ptrdiff_t kDigits = 19;      // of nanoseconds, in a ticket's name
+constexpr size_t kDigits = 19;         // of nanoseconds, in a ticket's name
 constexpr size_t kMostLine = 1024;     // bytes
 constexpr size_t kMostName = 64;       // of who measures
 constexpr int64_t kSecond = 1000000000;
@@ -48,12 +49,14 @@ std::string Name(int64_t arrival) {
 }
 
 // Of a ticket's name: when its process came, and its number.
-bool ReadName(const char* name, uint64_t* arrival, unsigned* pid) {
-  const char* end = name + std::strlen(name);
-  const auto came = std::from_chars(name, end, *arrival);
-  if (came.ec != std::errc() || came.ptr - name != kDigits || *came.ptr != '-') return false;
-  const auto number = std::from_chars(came.ptr + 1, end, *pid);
-  return number.ec == std::errc() && number.ptr == end && *pid > 0 && *pid <= INT_MAX;
+bool ReadName(std::string_view name, uint64_t* arrival, int* pid) {
+  const size_t dash = name.find('-');
+  if (dash != kDigits) return false;
+  const auto came = WholeNumber(name.substr(0, dash), UINT64_MAX), number = WholeNumber(name.substr(dash + 1), INT_MAX);
+  if (!came || number.value_or(0) == 0) return false;
+  *arrival = *came;
+  *pid = static_cast<int>(*number);
+  return true;
 }
 
 bool IsLinked(int fd) {
@@ -67,38 +70,41 @@ bool Lives(int fd) { return IsLinked(fd) && flock(fd, LOCK_SH | LOCK_NB) != 0 &&
 // What an entry says, if it is the ticket of a living process. Anything else is removed.
 std::optional<Waiter> Look(int folder, const char* name, int64_t now) {
   uint64_t arrival = 0;
-  unsigned pid = 0;
+  int pid = 0;
   const bool named = ReadName(name, &arrival, &pid);
-  const int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  const Fd file(openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   const bool strange = errno == ELOOP || errno == ENXIO;  // a link, a socket
-  if (fd < 0 && named && !strange) return std::nullopt;   // gone; or nothing can be opened now
+  if (!file && named && !strange) return std::nullopt;   // gone; or nothing can be opened now
   std::optional<Waiter> found;
-  if (fd >= 0 && named && Lives(fd)) {
-    const Words unknown{static_cast<int>(pid), "\"\""};
+  if (file && named && Lives(file.get())) {
+    const Words unknown{pid, "\"\""};
     const double waited = static_cast<double>(now) - static_cast<double>(arrival);
-    found = Waiter{name, ReadWords(fd).value_or(unknown), std::max(0.0, waited / kSecond)};
+    found = Waiter{name, ReadWords(file.get()).value_or(unknown), std::max(0.0, waited / kSecond)};
   } else if (unlinkat(folder, name, 0) != 0) {
     unlinkat(folder, name, AT_REMOVEDIR);
   }
-  if (fd >= 0) close(fd);
   return found;
 }
 
 }  // namespace queue
 
-std::string Words::Json() const { return Cat({"\"pid\": ", pid, ", \"what\": ", what}); }
+std::string Words::Json() const { return Cat({queue::kPid.substr(1), pid, queue::kWhat, what}); }
 
 std::optional<Words> ReadWords(int fd) {
   char text[queue::kMostLine];
-  const ssize_t size = pread(fd, text, sizeof text - 1, 0);
+  const ssize_t size = pread(fd, text, sizeof text, 0);
   if (size <= 0) return std::nullopt;
-  text[size] = '\0';
-  text[std::strcspn(text, "\n")] = '\0';
-  int pid = 0, begin = 0;
-  if (std::sscanf(text, "{\"pid\": %9d, \"what\": %n", &pid, &begin) != 1 || begin == 0 || pid < 1) return std::nullopt;
-  const std::string_view rest(text + begin);
-  if (!rest.ends_with('}') || !IsQuoted(rest.substr(0, rest.size() - 1))) return std::nullopt;
-  return Words{pid, std::string(rest.substr(0, rest.size() - 1))};
+  // As Json writes it and in no other way: libedge.so would be 14 KB larger by a reader of any JSON.
+  std::string_view line(text, static_cast<size_t>(size));
+  line = line.substr(0, line.find('\n'));
+  if (!line.starts_with(queue::kPid) || !line.ends_with('}')) return std::nullopt;
+  line = line.substr(queue::kPid.size(), line.size() - queue::kPid.size() - 1);
+  const size_t comma = line.find(queue::kWhat);
+  const auto pid = WholeNumber(line.substr(0, comma), INT_MAX);
+  if (!pid || *pid == 0 || comma == line.npos) return std::nullopt;
+  const std::string_view what = line.substr(comma + queue::kWhat.size());
+  if (!IsQuoted(what)) return std::nullopt;
+  return Words{static_cast<int>(*pid), std::string(what)};
 }
 
 std::string ForWhom(const Options& options) {
@@ -111,34 +117,30 @@ std::string ForWhom(const Options& options) {
 
 std::vector<Waiter> Waiters(const std::string& state) {
   std::vector<Waiter> found;
-  const int folder = open(queue::Folder(state).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  DIR* entries = folder < 0 ? nullptr : fdopendir(folder);
-  if (entries == nullptr) {
-    if (folder >= 0) close(folder);
-    return found;
-  }
+  Fd folder(open(queue::Folder(state).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(folder ? fdopendir(folder.get()) : nullptr, closedir);
+  if (entries == nullptr) return found;
+  const int at = folder.Release();  // closedir closes it
   const int64_t now = queue::Now();
   const dirent* entry = nullptr;
-  for (int left = queue::kMostEntries; left > 0 && (entry = readdir(entries)) != nullptr; --left) {
+  for (int left = queue::kMostEntries; left > 0 && (entry = readdir(entries.get())) != nullptr; --left) {
     const std::string_view name = entry->d_name;
     if (name == "." || name == "..") continue;
-    auto waiter = queue::Look(folder, entry->d_name, now);
+    auto waiter = queue::Look(at, entry->d_name, now);
     if (!waiter) continue;
     size_t place = found.size();  // there are few
     while (place > 0 && waiter->ticket < found[place - 1].ticket) --place;
     found.insert(found.begin() + static_cast<ptrdiff_t>(place), *std::move(waiter));
   }
-  closedir(entries);
   return found;
 }
 
 std::string HolderOf(const std::string& state) {
-  const int fd = open((state + "/measure.lock").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return "null";
+  const Fd file(open((state + "/measure.lock").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return "null";
   // Who was killed leaves words. Only with words is the lock tried: that keeps others from taking it for a moment.
-  const std::optional<Words> words = ReadWords(fd);
-  const bool held = words && flock(fd, LOCK_SH | LOCK_NB) != 0;
-  close(fd);
+  const std::optional<Words> words = ReadWords(file.get());
+  const bool held = words && flock(file.get(), LOCK_SH | LOCK_NB) != 0;
   return held ? "{" + words->Json() + "}" : "null";
 }
 
@@ -153,17 +155,14 @@ std::string JsonQueue(const std::string& state) {
 Ticket::Ticket(std::string state, std::string words)
     : state_(std::move(state)), words_(std::move(words)), arrival_(queue::Now()) {}
 
-Ticket::~Ticket() {
-  Drop();
-  if (before_ >= 0) close(before_);
-}
+Ticket::~Ticket() { Drop(); }
 
-bool Ticket::Stands() const { return fd_ >= 0 && queue::IsLinked(fd_); }
+bool Ticket::Stands() const { return file_ && queue::IsLinked(file_.get()); }
 
 void Ticket::Drop() {
-  if (fd_ < 0) return;
+  if (!file_) return;
   unlink((queue::Folder(state_) + "/" + name_).c_str());  // first: one that is there without a lock is anybody's to remove
-  close(std::exchange(fd_, -1));
+  file_.Close();
 }
 
 // Between its making and its locking another process may take it for a dead one's and remove it; no name is used twice.
@@ -175,17 +174,17 @@ void Ticket::Make() {
   try {
     MakeInside(queue::Folder(state_));
   } catch (const Failure& failure) {
-    if (failure.kind != "io") throw;
+    if (!failure.Is(kIo)) throw;
     return;
   }
-  for (int left = queue::kAttempts; left > 0 && fd_ < 0; --left) {
+  for (int left = queue::kAttempts; left > 0 && !file_; --left) {
     name_ = queue::Name(arrival_++);
-    fd_ = open((queue::Folder(state_) + "/" + name_).c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd_ < 0) continue;
-    if (fchmod(fd_, 0600) != 0) errno = 0;  // whatever the umask
-    if (flock(fd_, LOCK_EX | LOCK_NB) != 0 || !Stands()) {
+    file_ = Fd(open((queue::Folder(state_) + "/" + name_).c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file_) continue;
+    if (fchmod(file_.get(), 0600) != 0) errno = 0;  // whatever the umask
+    if (flock(file_.get(), LOCK_EX | LOCK_NB) != 0 || !Stands()) {
       Drop();
-    } else if (pwrite(fd_, words_.data(), words_.size(), 0) < 0) {
+    } else if (pwrite(file_.get(), words_.data(), words_.size(), 0) < 0) {
       errno = 0;  // it counts without words, too
     }
   }
@@ -194,9 +193,9 @@ void Ticket::Make() {
 size_t Ticket::Ahead() {
   Make();
   const int64_t now = queue::Now();
-  const bool same = ahead_ == 0 || (before_ >= 0 && queue::Lives(before_));
+  const bool same = ahead_ == 0 || (before_ && queue::Lives(before_.get()));
   // Who has no ticket looks each time; the others now and then, for one that has come back.
-  if (fd_ >= 0 && looked_ != 0 && now - looked_ < queue::kSecond && same) return ahead_;
+  if (file_ && looked_ != 0 && now - looked_ < queue::kSecond && same) return ahead_;
   looked_ = now;
   ahead_ = 0;
   std::string last;
@@ -205,8 +204,10 @@ size_t Ticket::Ahead() {
     ++ahead_;
     last = waiter.ticket;
   }
-  if (before_ >= 0) close(std::exchange(before_, -1));
-  if (ahead_ > 0) before_ = open((queue::Folder(state_) + "/" + last).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  before_.Close();
+  if (ahead_ > 0) {
+    before_ = Fd(open((queue::Folder(state_) + "/" + last).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  }
   return ahead_;
 }
 

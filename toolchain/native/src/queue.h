@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "file.h"
 #include "options.h"
 
 namespace edge {
@@ -50,7 +51,7 @@ class Ticket {
   size_t Ahead();
   // Takes the first one's ticket away, which makes itself another one if it lives.
   void PassFirst();
-  bool IsBehind(const Waiter& other) const { return fd_ < 0 || other.ticket < name_; }
+  bool IsBehind(const Waiter& other) const { return !file_ || other.ticket < name_; }
 
  private:
   bool Stands() const;
@@ -61,8 +62,8 @@ class Ticket {
   int64_t arrival_;
   int64_t looked_ = 0;  // at the whole folder, or 0
   size_t ahead_ = 0;
-  int fd_ = -1;      // its own file
-  int before_ = -1;  // the one before it
+  Fd file_;    // its own
+  Fd before_;  // of the one before it
 };
 
 }  // namespace edge

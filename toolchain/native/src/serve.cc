@@ -1,8 +1,6 @@
 #include "serve.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
@@ -13,16 +11,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "child.h"
 #include "edge_rt.h"
 #include "failure.h"
+#include "file.h"
 #include "folder.h"
 #include "greetings.h"
 #include "net.h"
@@ -52,12 +53,10 @@ constexpr auto kFirstRegistration = seconds(10);
 // A session that has waited so long for the lock is told of, and how often that is looked at.
 constexpr double kWaits = 1;
 constexpr auto kLook = seconds(1);
+// What a client says behind its key.
+constexpr std::string_view kTimeout = "-timeout=";
 // A measurement of a session without a timeout waits this long for the lock.
 constexpr double kLockPatience = 600;
-
-int RemoveEntry(const char* path, const struct stat*, int, FTW*) { return remove(path); }
-
-void RemoveTree(const std::string& path) { nftw(path.c_str(), RemoveEntry, 16, FTW_DEPTH | FTW_PHYS); }
 
 // 128 bits that nobody else knows, in hexadecimal.
 std::string Secret() {
@@ -102,9 +101,9 @@ class Server {
     for (int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&signals, number);
     sigprocmask(SIG_BLOCK, &signals, &mask_);
     std::signal(SIGPIPE, SIG_IGN);
-    signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals_ < 0) throw Io("signalfd");
-    listener_ = ListenOn(host_, &port_);
+    signals_ = Fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!signals_) throw Io("signalfd");
+    listener_ = Fd(ListenOn(host_, &port_));
     // By it the host tells this server from others that say they were this board's.
     const std::string secret = Secret();
     std::printf("{\"secret\": \"%s\"}\n", secret.c_str());
@@ -128,10 +127,10 @@ class Server {
         throw Failure(EDGE_FAILED, "tracker", tracker_.WhyNot());
       }
       std::vector<pollfd> waits{{STDIN_FILENO, POLLIN, 0},
-                                {signals_, POLLIN, 0},
+                                {signals_.get(), POLLIN, 0},
                                 {tracker_.fd(), POLLIN, 0},
                                 {child_ && !child_->left ? child_->fd : -1, POLLRDHUP, 0},
-                                {listener_, POLLIN, 0}};
+                                {listener_.get(), POLLIN, 0}};
       const size_t greetings = waits.size();
       greetings_.Await(&waits);
       if (poll(waits.data(), waits.size(), PatienceMs()) < 0 && errno != EINTR) throw Io("poll");
@@ -145,7 +144,7 @@ class Server {
         if (const auto words = greetings_.Read(waits[i].fd)) Greeted(waits[i].fd, *words);
       }
       // During a session as well: whoever comes then is told that there is nothing to get.
-      if (waits[4].revents != 0) greetings_.Accept(listener_);
+      if (waits[4].revents != 0) greetings_.Accept(listener_.get());
       CheckDeadlines();
       TellWait();
     }
@@ -210,7 +209,7 @@ class Server {
   bool Signalled() {
     signalfd_siginfo signal;
     bool end = false;
-    while (read(signals_, &signal, sizeof(signal)) == sizeof(signal)) {
+    while (ReadSome(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
       end = end || signal.ssi_signo != SIGCHLD;
     }
     if (const auto exit = child_ ? child_->process.Await() : std::nullopt) {
@@ -223,14 +222,18 @@ class Server {
   void Greeted(int fd, const std::string& greeting) {
     const std::vector<std::string> words = Split(greeting, ' ');
     const Deadline until = Clock::now() + kFarewell;
-    if (match_key_.empty() || words.empty() || words[0] != "client:" + match_key_) {
+    double timeout = 0;
+    bool known = !match_key_.empty() && !words.empty() && words[0] == "client:" + match_key_;
+    for (const std::string& word : words) {
+      if (!word.starts_with(kTimeout)) continue;
+      const auto given = DecimalNumber(word.substr(kTimeout.size()));
+      known = known && given.has_value();
+      timeout = std::max(0.0, given.value_or(0));
+    }
+    if (!known) {
       SendAll(fd, &kMismatch, sizeof(kMismatch), until);
       close(fd);
       return;
-    }
-    double timeout = 0;
-    for (const std::string& word : words) {
-      if (word.rfind("-timeout=", 0) == 0) timeout = std::max(0.0, std::atof(word.c_str() + 9));
     }
     if (!SendAll(fd, &kRpcMagic, sizeof(kRpcMagic), until) ||
         !SendText(fd, "server:" + key_, until)) {
@@ -270,8 +273,8 @@ class Server {
   [[noreturn]] void RunChild(int fd, pid_t parent) {
     BeginChild(parent);
     sigprocmask(SIG_SETMASK, &mask_, nullptr);
-    close(listener_);
-    close(signals_);
+    listener_.Close();
+    signals_.Close();
     greetings_.Close();
     tracker_.Drop();
     // What kernels print must not mix with our document.
@@ -360,15 +363,10 @@ class Server {
 
   // Folders PID-N whose server is gone, our own included.
   void RemoveStale() const {
-    DIR* folder = opendir(sessions_.c_str());
-    if (folder == nullptr) return;
-    while (const dirent* entry = readdir(folder)) {
-      const pid_t pid = std::atoi(entry->d_name);
-      if (pid > 0 && (pid == getpid() || (kill(pid, 0) != 0 && errno == ESRCH))) {
-        RemoveTree(sessions_ + "/" + entry->d_name);
-      }
+    for (const std::string& name : OpenFolder(AT_FDCWD, sessions_).Names()) {
+      const auto pid = static_cast<pid_t>(WholeNumber(name.substr(0, name.find('-')), INT_MAX).value_or(0));
+      if (pid > 0 && (pid == getpid() || (kill(pid, 0) != 0 && errno == ESRCH))) RemoveTree(sessions_ + "/" + name);
     }
-    closedir(folder);
   }
 
   Tracker tracker_;
@@ -378,7 +376,7 @@ class Server {
   SessionSettings settings_;
   std::string sessions_;
   sigset_t mask_;
-  int signals_ = -1, listener_ = -1;
+  Fd signals_, listener_;
   int count_ = 0;
   bool announced_ = false;
   std::string match_key_;
@@ -394,9 +392,8 @@ int ServeCommand(const Options& options) {
   options.NoMore();
   const std::string tracker = options.Text("tracker", ""), key = options.Text("key", "");
   const size_t colon = tracker.rfind(':');
-  char* end = nullptr;
-  const long port = colon == tracker.npos ? 0 : std::strtol(tracker.c_str() + colon + 1, &end, 10);
-  if (port < 1 || port > 65535 || *end != '\0') throw Usage("--tracker " + tracker + ": give HOST:PORT");
+  const uint64_t port = colon == tracker.npos ? 0 : WholeNumber(tracker.substr(colon + 1), 65535).value_or(0);
+  if (port == 0) throw Usage("--tracker " + tracker + ": give HOST:PORT");
   if (key.empty() || key.find_first_of(" \t\n") != key.npos) {
     throw Usage("--key " + Quote(key) + ": give one word");
   }

@@ -100,9 +100,9 @@ void LockEvaluators() {
     Any made;
     make.CallPacked(args, count, &made);
     const Function timer = made.cast<Function>();
-    *result = Function::FromPacked([timer](const AnyView* args, int count, Any* result) {
+    *result = Function::FromPacked([timer](const AnyView* given, int given_count, Any* times) {
       const auto lock = Translated([] { return LockForSession(); });
-      timer.CallPacked(args, count, result);
+      timer.CallPacked(given, given_count, times);
     });
   });
 }

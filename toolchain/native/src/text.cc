@@ -2,8 +2,10 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "edge_rt.h"
@@ -14,7 +16,7 @@ namespace edge {
 Failure Usage(const std::string& message) { return Failure(EDGE_USAGE, "usage", message); }
 
 Failure Io(const std::string& what) {
-  return Failure(EDGE_FAILED, "io", what + ": " + std::strerror(errno));
+  return Failure(EDGE_FAILED, kIo, what + ": " + std::strerror(errno));
 }
 
 void Piece::Write(int64_t number) { text_ = {digits_, std::to_chars(digits_, digits_ + sizeof digits_, number).ptr}; }
@@ -51,6 +53,29 @@ std::optional<std::string> FirstLine(const std::string& path) {
   if (!read) return std::nullopt;
   line[std::strcspn(line, "\n")] = '\0';
   return line;
+}
+
+std::optional<uint64_t> WholeNumber(std::string_view text, uint64_t most) {
+  if (text.empty()) return std::nullopt;
+  uint64_t number = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9' || __builtin_mul_overflow(number, 10, &number) || __builtin_add_overflow(number, c - '0', &number)) {
+      return std::nullopt;
+    }
+  }
+  return number <= most ? std::optional(number) : std::nullopt;
+}
+
+std::optional<uint64_t> LeadingNumber(std::string_view text, uint64_t most) {
+  return WholeNumber(text.substr(0, text.find_first_not_of("0123456789")), most);
+}
+
+std::optional<double> DecimalNumber(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool decimal = !text.empty() && text.find_first_not_of("+-.0123456789eE") == text.npos;
+  if (!decimal || end != text.c_str() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
 }
 
 size_t Sequence(std::string_view text) {

@@ -42,6 +42,13 @@ std::vector<std::string> Split(std::string_view text, char separator);
 // The first line of a small file (sysfs), or nothing.
 std::optional<std::string> FirstLine(const std::string& path);
 
+// A whole number of at most `most`, in decimal digits alone: no sign, no blank.
+std::optional<uint64_t> WholeNumber(std::string_view text, uint64_t most);
+// The same at the beginning of a text, whatever follows.
+std::optional<uint64_t> LeadingNumber(std::string_view text, uint64_t most);
+// A decimal number that is finite, and nothing else.
+std::optional<double> DecimalNumber(const std::string& text);
+
 // Bytes of the UTF-8 sequence that a text, which is not empty, begins with; 0 if it begins with none (RFC 3629: neither
 // overlong, nor a surrogate, nor above U+10FFFF).
 size_t Sequence(std::string_view text);

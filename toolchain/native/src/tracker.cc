@@ -1,7 +1,5 @@
 #include "tracker.h"
 
-#include <unistd.h>
-
 #include <cstdint>
 
 #include "peer.h"
@@ -17,17 +15,12 @@ constexpr auto kPatience = std::chrono::seconds(2);
 
 static Deadline Patience() { return std::chrono::steady_clock::now() + kPatience; }
 
-void Tracker::Drop() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
 bool Tracker::Ask(const std::string& message, Deadline until, std::string* answer) {
   int32_t size = 0;
-  if (connected() && SendText(fd_, message, until) &&
-      ReceiveAll(fd_, &size, sizeof(size), until) && size >= 0 && size <= kMostBytes) {
+  if (connected() && SendText(fd_.get(), message, until) &&
+      ReceiveAll(fd_.get(), &size, sizeof(size), until) && size >= 0 && size <= kMostBytes) {
     answer->resize(size);
-    if (ReceiveAll(fd_, answer->data(), answer->size(), until)) return true;
+    if (ReceiveAll(fd_.get(), answer->data(), answer->size(), until)) return true;
   }
   Drop();
   return false;
@@ -50,16 +43,16 @@ void Tracker::Introduce(const std::string& key, const std::string& host, int por
 bool Tracker::Connect() {
   Drop();
   const Deadline until = Patience();
-  fd_ = ConnectTo(host_, port_, until);
+  fd_ = Fd(ConnectTo(host_, port_, until));
   int32_t magic = kTrackerMagic;
-  if (!connected() || !SendAll(fd_, &magic, sizeof(magic), until) ||
-      !ReceiveAll(fd_, &magic, sizeof(magic), until) || magic != kTrackerMagic) {
+  if (!connected() || !SendAll(fd_.get(), &magic, sizeof(magic), until) ||
+      !ReceiveAll(fd_.get(), &magic, sizeof(magic), until) || magic != kTrackerMagic) {
     Drop();
     return false;
   }
   // Not before it has answered: a connection that nobody has accepted yet has no owner. Whoever
   // listens where our tracker was must not learn the secret.
-  stranger_ = any_peer_ ? "" : Stranger(fd_).value_or("");
+  stranger_ = any_peer_ ? "" : Stranger(fd_.get()).value_or("");
   if (stranger_.empty()) return Acknowledged(introduction_, until);
   Drop();
   return false;

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "file.h"
 #include "net.h"
 
 namespace edge {
@@ -12,17 +13,14 @@ class Tracker {
   // `any_peer`: it may belong to anybody.
   Tracker(std::string host, int port, bool any_peer)
       : host_(std::move(host)), port_(port), any_peer_(any_peer) {}
-  ~Tracker() { Drop(); }
-  Tracker(const Tracker&) = delete;
-  Tracker& operator=(const Tracker&) = delete;
 
   std::string address() const {
     const bool v6 = host_.find(':') != host_.npos;
     return (v6 ? "[" + host_ + "]" : host_) + ":" + std::to_string(port_);
   }
-  int fd() const { return fd_; }
-  bool connected() const { return fd_ >= 0; }
-  void Drop();
+  int fd() const { return fd_.get(); }
+  bool connected() const { return fd_.get() >= 0; }
+  void Drop() { fd_.Close(); }
 
   // What Connect says: who we are, and what proves it later.
   void Introduce(const std::string& key, const std::string& host, int port, const std::string& secret);
@@ -43,7 +41,7 @@ class Tracker {
   int port_;
   bool any_peer_;
   std::string introduction_, stranger_;
-  int fd_ = -1;
+  Fd fd_;
 };
 
 }  // namespace edge

@@ -88,8 +88,8 @@ bool NamesGpu(std::string text) {
 
 std::optional<double> Number(const std::string& file, double unit) {
   const auto line = FirstLine(file);
-  if (!line) return std::nullopt;
-  return std::atof(line->c_str()) / unit;
+  const auto number = line ? DecimalNumber(*line) : std::nullopt;
+  return number ? std::optional(*number / unit) : std::nullopt;
 }
 
 // Of a Jetson's Linux: thermal zones such as "gpu-thermal", and a clock in Hz such as 17000000.gpu's.

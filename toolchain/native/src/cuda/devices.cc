@@ -105,7 +105,7 @@ std::string Details(const CuDevice& device) {
     CUdevice_attribute attribute;
     int unit = 1;
   };
-  static constexpr Number kNumbers[] = {
+  static constexpr Number kDetails[] = {
       {"compute_units", kMultiprocessors},    {"clock_mhz", kClockKhz, 1000},
       {"memory_clock_mhz", kMemoryClockKhz, 1000}, {"memory_bus_bits", kMemoryBusBits},
       {"max_work_group", kMaxThreadsPerBlock}, {"unit_work_items", kThreadsPerMultiprocessor},
@@ -113,7 +113,7 @@ std::string Details(const CuDevice& device) {
       {"local_bytes", kSharedPerBlock},        {"max_local_bytes", kSharedPerBlockOptin},
       {"unit_local_bytes", kSharedPerMultiprocessor}, {"cache_bytes", kL2Bytes}};
   std::string numbers;
-  for (const auto& [key, attribute, unit] : kNumbers) {
+  for (const auto& [key, attribute, unit] : kDetails) {
     numbers += Cat({", \"", key, "\": ", DeviceNumber(device, attribute) / unit});
   }
   const std::string version = VersionText(device.driver->version);

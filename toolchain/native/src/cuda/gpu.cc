@@ -34,9 +34,9 @@ void Fail(const std::string& words, const char* cause) {
   TVM_FFI_THROW(RuntimeError) << "CUDA: " << words;
 }
 
-Gpu::Gpu(int number, const CuDevice& device)
-    : number(number),
-      device(device),
+Gpu::Gpu(int which, const CuDevice& on)
+    : number(which),
+      device(on),
       cu(*device.driver),
       workspaces([this](size_t bytes) { return Allocate(bytes); }, [this](void* memory) { Free(memory); },
                  device.global_bytes) {

@@ -90,7 +90,7 @@ void Launch(Gpu& gpu, const std::shared_ptr<LoadedUnits>& units, Kernel& kernel,
     places[i] = &bits[i];
   }
   Capture* capture = CurrentCapture();
-  const auto extent = [](size_t extent) { return static_cast<unsigned>(extent); };
+  const auto extent = [](size_t size) { return static_cast<unsigned>(size); };
   const auto &grid = request.shape.groups, &block = request.shape.items;
   const CUresult code = gpu.cu.cuLaunchKernel(
       kernel.function, extent(grid[0]), extent(grid[1]), extent(grid[2]), extent(block[0]), extent(block[1]),

@@ -29,8 +29,8 @@ void Admit(const Release& release, const Situation& situation) {
   // What is installed may be installed again, also after a way back from a newer one: nothing changes.
   if (release.statement == situation.installed_statement) return;
   constexpr const char* kAnother = " is not the release that was here by this version: sign it with one above ";
-  if (installed && release.version <=> *installed == 0) RefuseVersion(release, kAnother, *installed);
-  if (newest && release.version <=> *newest == 0 && !situation.newest_statement.empty() &&
+  if (installed && (release.version <=> *installed) == 0) RefuseVersion(release, kAnother, *installed);
+  if (newest && (release.version <=> *newest) == 0 && !situation.newest_statement.empty() &&
       release.statement != situation.newest_statement) {
     RefuseVersion(release, kAnother, *newest);
   }

@@ -64,7 +64,7 @@ int End(const Outcome& outcome) {
 int Refuse(const Failure& failure, Outcome* outcome) {
   outcome->code = failure.code;
   outcome->cause = CauseOf(failure, "preflight");
-  outcome->end = failure.kind == "link" || failure.kind == "stopped" ? "interrupted" : "refused";
+  outcome->end = failure.Is(kLinkBroke) || failure.Is(kStopped) ? "interrupted" : "refused";
   return End(*outcome);
 }
 

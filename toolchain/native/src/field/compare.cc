@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "difference.h"
-#include "field/json.h"
+#include "json.h"
 #include "numbers.h"
 #include "text.h"
 

@@ -1,9 +1,13 @@
 // The part of a self-test that needs TVM.
 #include <gnu/libc-version.h>
 
+#include <algorithm>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <memory>
+#include <string_view>
+#include <utility>
 
 #include "api.h"
 #include "cpu.h"
@@ -33,10 +37,12 @@ void Same(const char* what, const std::string& needed, const std::string& here) 
 }
 
 bool IsOlder(const std::string& one, const std::string& other) {
-  int a[2] = {}, b[2] = {};
-  std::sscanf(one.c_str(), "%d.%d", &a[0], &a[1]);
-  std::sscanf(other.c_str(), "%d.%d", &b[0], &b[1]);
-  return a[0] != b[0] ? a[0] < b[0] : a[1] < b[1];
+  const auto parts = [](std::string_view version) {
+    const size_t point = std::min(version.find('.'), version.size());
+    return std::pair(LeadingNumber(version.substr(0, point), INT_MAX).value_or(0),
+                     LeadingNumber(version.substr(std::min(point + 1, version.size())), INT_MAX).value_or(0));
+  };
+  return parts(one) < parts(other);
 }
 
 }  // namespace

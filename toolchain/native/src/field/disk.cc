@@ -1,18 +1,16 @@
 #include "field/disk.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <memory>
 
 #include "edge_rt.h"
 #include "field/seam.h"
 #include "file.h"
+#include "folder.h"
 #include "sha256.h"
 #include "text.h"
 
@@ -21,7 +19,7 @@ namespace edge::field {
 void ThrowDisk(const char* doing, std::string_view path) {
   const int error = errno;
   Failure failure = Io(Cat({doing, path}));
-  if (error == ENOSPC || error == EDQUOT) failure.kind = "space";
+  if (error == ENOSPC || error == EDQUOT) failure.kind = kNoSpace;
   if (error == EROFS) failure.kind = "read-only";
   if (error == EIO) failure.kind = "disk";
   throw failure;
@@ -29,23 +27,16 @@ void ThrowDisk(const char* doing, std::string_view path) {
 
 Handle::Handle(const std::string& path, int flags)
     : path_(path), fd_(open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0644)) {
-  if (fd_ < 0) ThrowDisk("cannot open ", path);
+  if (!fd_) ThrowDisk("cannot open ", path);
 }
 
-Handle::~Handle() { close(fd_); }
-
 void Handle::Write(std::string_view bytes) const {
-  while (!bytes.empty()) {
-    const ssize_t wrote = write(fd_, bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) ThrowDisk("cannot write ", path_);
-    bytes.remove_prefix(wrote);
-  }
+  if (!WriteWhole(fd(), bytes)) ThrowDisk("cannot write ", path_);
 }
 
 void Handle::Sync(const char* name) const {
   if (LeavesOut(name)) return;
-  if (fsync(fd_) != 0) ThrowDisk("cannot write ", path_);
+  if (fsync(fd()) != 0) ThrowDisk("cannot write ", path_);
 }
 
 void SyncFolder(const std::string& folder, const char* name) { Handle(folder, O_RDONLY | O_DIRECTORY).Sync(name); }
@@ -83,7 +74,7 @@ static void Copy(const std::string& from, const std::string& to) {
   const File in(from);
   const Handle out(to, O_WRONLY | O_CREAT | O_TRUNC);
   char bytes[65536];
-  for (ssize_t got; (got = read(in.fd(), bytes, sizeof bytes)) != 0;) {
+  for (ssize_t got; (got = ReadSome(in.fd(), bytes, sizeof bytes)) != 0;) {
     if (got < 0) ThrowDisk("cannot read ", from);
     out.Write({bytes, static_cast<size_t>(got)});
   }
@@ -107,13 +98,9 @@ std::optional<std::string> ReadSmall(const std::string& path, size_t most) {
     Throw(EDGE_FAILED, "disk", {path, " has ", size, " bytes, at most ", most, " are read"});
   }
   std::string text(size, '\0');
-  size_t done = 0;
-  for (ssize_t got; done < text.size(); done += got) {
-    got = read(file.fd(), text.data() + done, text.size() - done);
-    if (got < 0) ThrowDisk("cannot read ", path);
-    if (got == 0) break;
-  }
-  text.resize(done);
+  const ssize_t got = ReadWhole(file.fd(), text.data(), text.size());
+  if (got < 0) ThrowDisk("cannot read ", path);
+  text.resize(got);
   return text;
 }
 
@@ -127,7 +114,7 @@ std::string DigestOf(const std::string& path) {
   if (file.Size() < 0) ThrowDisk("cannot read ", path);
   Sha256 sha256;
   char bytes[65536];
-  for (ssize_t got; (got = read(file.fd(), bytes, sizeof bytes)) != 0;) {
+  for (ssize_t got; (got = ReadSome(file.fd(), bytes, sizeof bytes)) != 0;) {
     if (got < 0) ThrowDisk("cannot read ", path);
     sha256.Add(bytes, got);
   }
@@ -136,62 +123,19 @@ std::string DigestOf(const std::string& path) {
 
 namespace {
 
-// A folder that is open, read by its names.
-class OpenFolder {
- public:
-  // Whether it opened is for the caller to ask.
-  OpenFolder(int at, const std::string& name) : fd_(openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {}
-  ~OpenFolder() {
-    if (fd_ >= 0) close(fd_);
-  }
-  OpenFolder(const OpenFolder&) = delete;
-  OpenFolder& operator=(const OpenFolder&) = delete;
-
-  int fd() const { return fd_; }
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    const int again = fcntl(fd_, F_DUPFD_CLOEXEC, 0);  // closedir closes it
-    const std::unique_ptr<DIR, int (*)(DIR*)> open(again < 0 ? nullptr : fdopendir(again), closedir);
-    if (open == nullptr) {
-      if (again >= 0) close(again);
-      return names;
-    }
-    while (const dirent* entry = readdir(open.get())) {
-      const std::string name = entry->d_name;
-      if (name != "." && name != "..") names.push_back(name);
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
- private:
-  int fd_;
-};
-
-// `path` is for messages: each step down is from a folder that is open.
-void RemoveIn(int at, const std::string& name, const std::string& path) {
-  if (unlinkat(at, name.c_str(), 0) == 0 || errno == ENOENT) return;
-  if (errno == EISDIR) {
-    const OpenFolder folder(at, name);
-    for (const std::string& inner : folder.Names()) RemoveIn(folder.fd(), inner, path);
-    if (unlinkat(at, name.c_str(), AT_REMOVEDIR) == 0) return;
-  }
-  ThrowDisk("cannot remove ", path);
-}
-
 void CheckIn(int at, const std::string& name, const std::string& path, bool below) {
   const OpenFolder folder(at, name);
   struct stat status {};
   if (folder.fd() < 0) {
     if (errno == ENOENT) return;
     if (errno == ELOOP || errno == ENOTDIR) {
-      Throw(EDGE_REFUSED, "folder", {path, " is a link or a file, where a folder of edge-rt's own must be: move it away"});
+      Throw(EDGE_REFUSED, kFolder, {path, " is a link or a file, where a folder of edge-rt's own must be: move it away"});
     }
     ThrowDisk("cannot open ", path);
   }
   if (fstat(folder.fd(), &status) != 0) ThrowDisk("cannot read ", path);
   if ((status.st_uid != geteuid() && status.st_uid != 0) || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    Throw(EDGE_REFUSED, "folder", {"user id ", geteuid(), " alone must own and write ", path,
+    Throw(EDGE_REFUSED, kFolder, {"user id ", geteuid(), " alone must own and write ", path,
                                    ": look at what is in it, then `chown` and `chmod go-w` it"});
   }
   if (!below) return;
@@ -203,7 +147,9 @@ void CheckIn(int at, const std::string& name, const std::string& path, bool belo
 
 }  // namespace
 
-void Remove(const std::string& path) { RemoveIn(AT_FDCWD, path, path); }
+void Remove(const std::string& path) {
+  if (!RemoveTree(path)) ThrowDisk("cannot remove ", path);
+}
 
 void CheckFolders(const std::string& folder, const std::vector<std::string>& inner) {
   CheckIn(AT_FDCWD, folder, folder, false);
@@ -213,9 +159,6 @@ void CheckFolders(const std::string& folder, const std::vector<std::string>& inn
   }
 }
 
-std::vector<std::string> Names(const std::string& folder) {
-  const OpenFolder open(AT_FDCWD, folder);
-  return open.fd() < 0 ? std::vector<std::string>() : open.Names();
-}
+std::vector<std::string> Names(const std::string& folder) { return OpenFolder(AT_FDCWD, folder).Names(); }
 
 }  // namespace edge::field

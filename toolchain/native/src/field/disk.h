@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "failure.h"
+#include "file.h"
 
 namespace edge::field {
 
@@ -30,18 +31,15 @@ bool IfPossible(const Work& work) {
 class Handle {
  public:
   Handle(const std::string& path, int flags);  // throws if it cannot be opened
-  ~Handle();
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
 
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   void Write(std::string_view bytes) const;
   // What was written is on the disk. `name` names this fsync for the test that leaves out each in turn.
   void Sync(const char* name) const;
 
  private:
   std::string path_;
-  int fd_;
+  Fd fd_;
 };
 
 // Its names are on the disk.

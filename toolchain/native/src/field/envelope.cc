@@ -5,7 +5,7 @@
 #include "edge_rt.h"
 #include "failure.h"
 #include "field/base64.h"
-#include "field/json.h"
+#include "json.h"
 #include "sodium.h"
 #include "text.h"
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +13,7 @@
 #include "child.h"
 #include "edge_rt.h"
 #include "failure.h"
+#include "file.h"
 #include "text.h"
 
 namespace edge::field {
@@ -28,9 +28,7 @@ constexpr std::chrono::nanoseconds kReaped = std::chrono::seconds(1);  // one th
 constexpr size_t kMostLine = 200;  // bytes
 
 [[noreturn]] void Become(const std::vector<std::string>& words, const Place& place, int pipe, pid_t parent) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);
+  BeginChild(parent);
   for (const int signal : {SIGHUP, SIGPIPE, SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
   const int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
@@ -42,9 +40,7 @@ constexpr size_t kMostLine = 200;  // bytes
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   execvp(argv[0], argv.data());
-  const std::string problem = Io(words[0]).what();
-  if (write(STDERR_FILENO, problem.data(), problem.size()) < 0) _exit(126);
-  _exit(127);
+  _exit(WriteWhole(STDERR_FILENO, Io(words[0]).what()) ? 127 : 126);
 }
 
 // Its output's last line. Bytes that were read are forgotten but for the last ones.
@@ -66,32 +62,28 @@ class LastLine {
 
 // Empty if all is well.
 std::optional<Failure> Try(const Place& place, const Policy& policy) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) throw Io("pipe");
+  Pipe pipe;
+  if (fcntl(pipe.from.get(), F_SETFL, O_NONBLOCK) != 0) throw Io("pipe");
   const pid_t parent = getpid(), child = fork();
-  if (child == 0) Become(policy.health, place, ends[1], parent);
-  close(ends[1]);
-  if (child < 0) {
-    close(ends[0]);
-    throw Io("fork");
-  }
+  if (child == 0) Become(policy.health, place, pipe.to.get(), parent);
+  if (child < 0) throw Io("fork");
+  pipe.to.Close();
   const Child process(child);
   const auto until = Clock::now() + std::chrono::seconds(policy.health_timeout_s);
   LastLine last;
   // Its own end counts: what it started may keep the pipe open.
   std::optional<Exit> exit;
   while (!(exit = process.Await()) && Clock::now() < until) {
-    pollfd wait{ends[0], POLLIN, 0};
+    pollfd wait{pipe.from.get(), POLLIN, 0};
     if (poll(&wait, 1, kPause_ms) <= 0) continue;
     char bytes[4096];
-    const ssize_t got = read(ends[0], bytes, sizeof bytes);
+    const ssize_t got = ReadSome(pipe.from.get(), bytes, sizeof bytes);
     if (got > 0) last.Add({bytes, static_cast<size_t>(got)});
     if (got == 0) std::this_thread::sleep_for(kPause);
   }
   process.End(kReaped);
   char bytes[4096];
-  for (ssize_t got; (got = read(ends[0], bytes, sizeof bytes)) > 0;) last.Add({bytes, static_cast<size_t>(got)});
-  close(ends[0]);
+  for (ssize_t got; (got = ReadSome(pipe.from.get(), bytes, sizeof bytes)) > 0;) last.Add({bytes, static_cast<size_t>(got)});
   const std::string said = last.text().empty() ? "" : ": " + last.text();
   if (!exit) {
     return Failure(EDGE_FAILED, "health-timeout",

@@ -173,7 +173,7 @@ class Installation {
 
   void CheckSpace(int64_t missing) {
     if (HasSpace(missing)) return;
-    Throw(EDGE_FAILED, "space", {"the release needs ", missing + kSpare, " bytes in ", field_, ", and ",
+    Throw(EDGE_FAILED, kNoSpace, {"the release needs ", missing + kSpare, " bytes in ", field_, ", and ",
                                  FreeBytes(place_.folder), " are free"});
   }
 
@@ -193,12 +193,11 @@ class Installation {
   }
 
   void StopBefore(const Failure& failure) {
-    const std::string& kind = failure.kind;
-    const bool goes_on = kind == "link" || kind == "stopped" || kind == "resumed" ||
+    const bool goes_on = failure.Is(kLinkBroke) || failure.Is(kStopped) || failure.Is(kResumed) ||
                          (step_ == "receive" && failure.code == EDGE_FAILED);
     Fail(failure);
     // What was cut before could not be ended, and may be in use.
-    if (!known_ && switches_ && kind != "folder") return Record("broken", "");
+    if (!known_ && switches_ && !failure.Is(kFolder)) return Record("broken", "");
     IfPossible([&] { RemoveRests(place_); });
     Record(goes_on ? "interrupted" : "refused", rest_);
   }
@@ -265,7 +264,7 @@ class Installation {
       if (!rest.empty()) WriteState(place_, &state_, rest);
     } catch (const Failure& failure) {
       if (!outcome_.cause) outcome_.cause = CauseOf(failure, step_);
-      if (failure.kind == "space") return false;
+      if (failure.Is(kNoSpace)) return false;
       if (!rest.empty()) IfPossible([&] { WriteState(place_, &state_, rest); });  // without its line in the journal
     }
     return true;

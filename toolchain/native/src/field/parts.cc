@@ -132,7 +132,7 @@ void Parts::Add(Stream* stream, size_t part) {
   Sha256 sha256;
   if (found.resumed) {
     const File before(found.path);
-    for (ssize_t got; (got = read(before.fd(), bytes, sizeof bytes)) != 0; sha256.Add(bytes, got)) {
+    for (ssize_t got; (got = ReadSome(before.fd(), bytes, sizeof bytes)) != 0; sha256.Add(bytes, got)) {
       if (got < 0) ThrowDisk("cannot read ", found.path);
     }
   }
@@ -164,7 +164,7 @@ void Parts::Check() const {
     if (!found_[i].needed || found_[i].digest == part.sha256) continue;
     Remove(found_[i].path);
     if (found_[i].resumed) {
-      failure.emplace(EDGE_FAILED, "resumed", part.name + " was damaged where it was cut before: the next installation "
+      failure.emplace(EDGE_FAILED, kResumed, part.name + " was damaged where it was cut before: the next installation "
                       "receives all of it");
     } else if (!failure) {
       failure.emplace(EDGE_REFUSED, "digest", part.name + " is not what the release says");

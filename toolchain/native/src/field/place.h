@@ -13,7 +13,7 @@ constexpr const char* kPrevious = "previous";
 // bundle, its own statement's.
 class Place {
  public:
-  Place(const std::string& field, const std::string& app) : app(app), folder(field + "/" + app) {}
+  Place(const std::string& field, const std::string& name) : app(name), folder(field + "/" + name) {}
 
   std::string Path(const std::string& name) const { return folder + "/" + name; }
   std::string Releases() const { return Path("releases"); }

@@ -7,7 +7,7 @@
 
 #include "edge_rt.h"
 #include "field/disk.h"
-#include "field/json.h"
+#include "json.h"
 #include "text.h"
 
 namespace edge::field {

@@ -75,7 +75,7 @@ std::optional<std::string> SettleOnce(const Place& place) {
       GoBack(place, state, "", false);  // it was tested before the cut
     }
   } catch (const Failure& failure) {
-    if (failure.kind != "damaged") throw;
+    if (!failure.Is(kDamaged)) throw;
     state.error = CauseOf(failure, "rollback");
     end = "broken";
   }
@@ -91,7 +91,7 @@ std::optional<std::string> Settle(const Place& place) {
   try {
     return SettleOnce(place);
   } catch (const Failure& failure) {
-    if (failure.kind != "space") throw;
+    if (!failure.Is(kNoSpace)) throw;
   }
   RemoveIncoming(place);  // on a full disk what was received may be all that can go
   return SettleOnce(place);

@@ -3,8 +3,8 @@
 #include "edge_rt.h"
 #include "failure.h"
 #include "field/envelope.h"
-#include "field/json.h"
 #include "field/names.h"
+#include "json.h"
 #include "text.h"
 
 namespace edge::field {

@@ -1,7 +1,6 @@
 #include "field/selftest.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -13,6 +12,7 @@
 #include "field/compare.h"
 #include "field/disk.h"
 #include "field/members.h"
+#include "json.h"
 #include "memory.h"
 #include "text.h"
 
@@ -21,7 +21,6 @@ namespace {
 
 constexpr double kDriverPatience_s = 60;
 constexpr size_t kMostAnswer = 16384;  // bytes
-constexpr char kDone[] = "done ";
 
 // The kernel ends the test and not the installer where memory runs out.
 void DieFirst() {
@@ -31,36 +30,47 @@ void DieFirst() {
   }
 }
 
-// "done", then what `work` returned, or the failure's code, kind and words.
+// JSON: {"result": …} with what `work` returned, or the failure that it threw.
 std::string Answer(const std::function<std::string()>& work) {
   DieFirst();
+  const auto failed = [](int code, std::string_view kind, std::string_view message) {
+    return JsonMembers().Number("code", code).Text("kind", kind).Text("message", message).Object();
+  };
   try {
-    return kDone + work();
+    return JsonMembers().Value("result", work()).Object();
   } catch (const Failure& failure) {
-    return Cat({failure.code, " ", failure.kind, " ", failure.what()});
+    return failed(failure.code, failure.kind, failure.what());
   } catch (const std::bad_alloc&) {
-    return Cat({int{EDGE_REFUSED}, " memory ", kNoMemory});
+    return failed(EDGE_REFUSED, "memory", kNoMemory);
   }
 }
 
-// What it returned. Throws what it threw, and "crash" or "timeout".
-std::string Apart(const std::function<std::string()>& work, double seconds, const std::string& what) {
+// What a process that may have spoiled its memory says of itself. Throws a Failure where that is no answer.
+std::optional<Failure> FailureIn(const Node& answer) {
+  if (answer.Has("result")) return std::nullopt;
+  answer.Exactly("code kind message");
+  return Failure(static_cast<int>(answer["code"].Int(1, 255)), answer["kind"].Text(40), answer["message"].Text(kMostAnswer, 0));
+}
+
+// JSON: {"result": …}. Throws what `work` threw, and "crash" or "timeout".
+Json Apart(const std::function<std::string()>& work, double seconds, const std::string& what) {
   const Ended ended = RunApart([&] { return Answer(work); }, seconds, kMostAnswer);
   if (!ended.in_time) {
     Throw(EDGE_REFUSED, "timeout", {what, " had not ended after ", static_cast<int64_t>(seconds), " s"});
   }
   if (ended.signal != 0) Throw(EDGE_REFUSED, "crash", {what, " was ended by: ", strsignal(ended.signal)});
-  const std::string& answer = ended.answer;
-  if (answer.starts_with(kDone)) return answer.substr(sizeof kDone - 1);
-  char kind[41] = "";
-  int code = 0, at = 0;
-  if (std::sscanf(answer.c_str(), "%3d %40s %n", &code, kind, &at) != 2 || at == 0) {
+  std::optional<Failure> failure;
+  try {
+    Json answer = ReadJson(ended.answer, "crash");
+    failure = FailureIn(Node(answer, "crash"));
+    if (!failure) return answer;
+  } catch (const Failure&) {
     Throw(EDGE_REFUSED, "crash", {what, " ended with exit code ", ended.code});
   }
-  throw Failure(code, kind, answer.substr(at));
+  throw *failure;
 }
 
-// Error, latency, memory and, if outputs are wrong, why.
+// JSON: error, latency, memory and, if outputs are wrong, why.
 std::string Work(const std::string& folder, const Release& release, const std::string& state) {
   Computed computed = Compute(folder, release, state);
   const auto memory_kib = static_cast<int64_t>(PeakRssMib() * 1024);
@@ -82,22 +92,26 @@ std::string Work(const std::string& folder, const Release& release, const std::s
     worst = std::max(worst, deviation.error_ppb.value_or(-1));
     if (!deviation.passed) problem = Cat({"output ", i, ": ", deviation.problem});
   }
-  return Cat({worst, " ", static_cast<int64_t>(median), " ", memory_kib, " ", problem});
+  return JsonMembers()
+      .Number("error_ppb", worst)
+      .Number("latency_us", static_cast<int64_t>(median))
+      .Number("memory_kib", memory_kib)
+      .Text("problem", problem)
+      .Object();
 }
 
 }  // namespace
 
 void SelfTest(const std::string& folder, const Release& release, const std::string& state,
               std::optional<TestResult>* result) {
-  const std::string answer =
-      Apart([&] { return Work(folder, release, state); }, release.test.timeout_s, "the self-test");
-  long long error = 0, latency = 0, memory = 0;
-  int at = 0;
-  if (std::sscanf(answer.c_str(), "%lld %lld %lld %n", &error, &latency, &memory, &at) != 3) {
-    Throw(EDGE_REFUSED, "crash", {"the self-test said: ", answer});
-  }
+  const Json answer = Apart([&] { return Work(folder, release, state); }, release.test.timeout_s, "the self-test");
+  const Node measured = Node(answer, "crash")["result"];
+  const int64_t error = measured["error_ppb"].Int(-1, kLargest), latency = measured["latency_us"].Int(0, kLargest),
+                memory = measured["memory_kib"].Int(0, kLargest);
   *result = TestResult{error < 0 ? std::nullopt : std::optional<int64_t>(error), latency, memory, release.test.runs};
-  if (const std::string problem = answer.substr(at); !problem.empty()) Throw(EDGE_REFUSED, "wrong", {problem});
+  if (const std::string& problem = measured["problem"].Text(kMostAnswer, 0); !problem.empty()) {
+    Throw(EDGE_REFUSED, "wrong", {problem});
+  }
   const auto& budget = release.budget;
   if (budget.latency_us && latency > *budget.latency_us) {
     Throw(EDGE_REFUSED, "slow", {"a run takes ", latency, " us, and at most ", *budget.latency_us, " are allowed"});
@@ -108,7 +122,7 @@ void SelfTest(const std::string& folder, const Release& release, const std::stri
 }
 
 void CheckRuntimeApart(const Release& release, const std::string& state) {
-  Apart([&] { CheckRuntime(release, state); return std::string(); }, kDriverPatience_s, "asking for the devices");
+  Apart([&] { CheckRuntime(release, state); return std::string("null"); }, kDriverPatience_s, "asking for the devices");
 }
 
 std::string JsonTest(const std::optional<TestResult>& result) {

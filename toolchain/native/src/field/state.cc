@@ -1,9 +1,9 @@
 #include "field/state.h"
 
 #include "field/disk.h"
-#include "field/json.h"
 #include "field/members.h"
 #include "field/seam.h"
+#include "json.h"
 
 namespace edge::field {
 namespace {

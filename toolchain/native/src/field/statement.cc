@@ -5,8 +5,8 @@
 
 #include "edge_rt.h"
 #include "failure.h"
-#include "field/json.h"
 #include "field/names.h"
+#include "json.h"
 #include "sha256.h"
 #include "text.h"
 

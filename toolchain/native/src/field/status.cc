@@ -78,7 +78,7 @@ std::string Status(const std::string& field) {
     const Trust stored = StoredTrust(field);
     trust = JsonTrust(stored);
   } catch (const Failure& failure) {
-    if (failure.kind != "trust") throw;
+    if (!failure.Is(kTrust)) throw;
   }
   return JsonMembers().Value("apps", Cat({"[", apps, "]"})).Value("trust", trust).Value("at_work", at_work).Object();
 }

@@ -21,14 +21,11 @@ volatile std::sig_atomic_t asked_to_stop = 0;
 }  // namespace
 
 Stream::Stream(const std::string& path, double silence_s)
-    : fd_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC)),
+    : file_(path == "-" ? -1 : open(path.c_str(), O_RDONLY | O_CLOEXEC)),
+      fd_(path == "-" ? STDIN_FILENO : file_.get()),
       dialogue_(path == "-"),
       silence_s_(silence_s) {
   if (fd_ < 0) ThrowDisk("cannot open ", path);
-}
-
-Stream::~Stream() {
-  if (!dialogue_) close(fd_);
 }
 
 size_t Stream::ReadSome(char* to, size_t most) {
@@ -37,7 +34,7 @@ size_t Stream::ReadSome(char* to, size_t most) {
     pollfd wait{fd_, POLLIN, 0};
     const int ready = poll(&wait, 1, static_cast<int>(silence_s_ * 1000));
     if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) Throw(EDGE_FAILED, "link", {"nothing came for ", JsonNumber(silence_s_), " s"});
+    if (ready == 0) Throw(EDGE_FAILED, kLinkBroke, {"nothing came for ", JsonNumber(silence_s_), " s"});
     const ssize_t got = read(fd_, to, most);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got < 0 && !dialogue_) ThrowDisk("cannot read the release");
@@ -47,7 +44,7 @@ size_t Stream::ReadSome(char* to, size_t most) {
 
 size_t Stream::Read(char* to, size_t most) {
   const size_t got = ReadSome(to, most);
-  if (got == 0) Throw(EDGE_FAILED, "link", {"the release ended before its last byte"});
+  if (got == 0) Throw(EDGE_FAILED, kLinkBroke, {"the release ended before its last byte"});
   return got;
 }
 
@@ -81,13 +78,7 @@ void Stream::Skip(int64_t count) {
 }
 
 void Say(const std::string& line) {
-  const std::string text = line + "\n";
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t wrote = write(STDOUT_FILENO, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return;
-    done += wrote;
-  }
+  WriteWhole(STDOUT_FILENO, line + "\n");
 }
 
 void IgnoreHangups() {
@@ -100,7 +91,7 @@ void IgnoreHangups() {
 }
 
 void StopIfAsked() {
-  if (asked_to_stop) Throw(EDGE_FAILED, "stopped", {"it was told to stop"});
+  if (asked_to_stop) Throw(EDGE_FAILED, kStopped, {"it was told to stop"});
 }
 
 }  // namespace edge::field

@@ -4,15 +4,14 @@
 #include <cstdint>
 #include <string>
 
+#include "file.h"
+
 namespace edge::field {
 
 class Stream {
  public:
   // Reads a file, or the standard input for "-". `silence_s`: the longest pause within what comes.
   Stream(const std::string& path, double silence_s);
-  ~Stream();
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
 
   bool dialogue() const { return dialogue_; }
 
@@ -29,6 +28,7 @@ class Stream {
   void Skip(int64_t count);
 
  private:
+  Fd file_;  // none: the standard input
   int fd_;
   bool dialogue_;
   double silence_s_;

@@ -4,7 +4,7 @@
 
 #include "edge_rt.h"
 #include "failure.h"
-#include "field/json.h"
+#include "json.h"
 #include "sha256.h"
 #include "sodium.h"
 #include "text.h"
@@ -13,7 +13,6 @@ namespace edge::field {
 namespace {
 
 constexpr size_t kMostKeys = 32;
-constexpr char kTrust[] = "trust";
 
 Key KeyOf(const std::string& digits) {
   Key key;

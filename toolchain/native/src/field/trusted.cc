@@ -21,7 +21,7 @@ void Keep(const std::string& field, const Trust& trust) {
 Trust StoredTrust(const std::string& field) {
   const auto envelope = ReadSmall(TrustPath(field), kMostEnvelope);
   if (!envelope) {
-    Throw(EDGE_REFUSED, "trust", {"this board trusts nobody yet: `toolchain board provision --trust FILE`"});
+    Throw(EDGE_REFUSED, kTrust, {"this board trusts nobody yet: `toolchain board provision --trust FILE`"});
   }
   return ReadTrust(*envelope);
 }
@@ -41,7 +41,7 @@ Trust Begin(const std::string& field, const std::string& envelope) {
   Trust trust = ReadTrust(envelope);
   if (const auto old = ReadSmall(TrustPath(field), kMostEnvelope)) {
     if (ReadTrust(*old).payload != trust.payload) {
-      Throw(EDGE_REFUSED, "trust", {"this board has a trust already, which only its successor replaces"});
+      Throw(EDGE_REFUSED, kTrust, {"this board has a trust already, which only its successor replaces"});
     }  // who wrote the same may have failed to bring it to the disk
   }
   Keep(field, trust);

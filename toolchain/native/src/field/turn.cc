@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "edge_rt.h"
-#include "field/json.h"
 #include "field/members.h"
 #include "field/seam.h"
 #include "file.h"
+#include "json.h"
 #include "text.h"
 
 namespace edge::field {

@@ -65,16 +65,16 @@ Release ReadInstalled(const Place& place, const std::string& name, bool digests)
   std::string damage;
   try {
     const auto envelope = ReadSmall(place.Release(name) + "/release.json", kMostEnvelope);
-    if (!envelope) Throw(EDGE_FAILED, "damaged", {"there is no release ", name, " on this board"});
+    if (!envelope) Throw(EDGE_FAILED, kDamaged, {"there is no release ", name, " on this board"});
     Release release = ReadKept(*envelope);
     const bool is_it = release.digest == name || release.statement == name;
     damage = is_it ? Damage(place.Release(name), release, digests) : "it is another release";
     if (damage.empty()) return release;
   } catch (const Failure& failure) {
-    if (failure.kind == "damaged") throw;
+    if (failure.Is(kDamaged)) throw;
     damage = failure.what();  // its statement was cut short, or the disk does not give it back
   }
-  Throw(EDGE_FAILED, "damaged", {"release ", name, " is damaged: ", damage});
+  Throw(EDGE_FAILED, kDamaged, {"release ", name, " is damaged: ", damage});
 }
 
 void RemoveIncoming(const Place& place) {

@@ -89,7 +89,9 @@ void Move(bool pads, const Numbers& numbers, size_t bytes, Array* array) {
 
 double Dot(const double* row, const double* numbers, int64_t stride, int64_t count) {
   // A product that is added before it was rounded makes other bits, on the boards that have an instruction for it.
+#if defined(__clang__)
 #pragma clang fp contract(off)
+#endif
   double sum = *row * *numbers;
   for (int64_t at = 1; at < count; ++at) sum += row[at] * numbers[at * stride];
   return sum;
@@ -187,7 +189,10 @@ int64_t Pack(const std::string& steps, Array* array) {
     } else {
       Refuse();
     }
-    if (at != end && (*at != ',' || ++at == end)) Refuse();
+    if (at == end) break;
+    if (*at != ',') Refuse();
+    ++at;
+    if (at == end) Refuse();
   }
   return static_cast<int64_t>(Count(array->shape, bytes) * bytes);
 }

@@ -59,7 +59,7 @@ struct Plan {
   bool probed;  // the first candidate is a probe
   std::vector<Candidate> candidates;
 
-  std::string Member(const std::string& digest) const { return members + "/" + digest; }
+  std::string Member(const std::string& member) const { return members + "/" + member; }
 };
 
 // `members`: the folder of the files that it names. Throws EDGE_USAGE for a plan that is none, of another version or edge-rt, damaged, or with a member that is missing

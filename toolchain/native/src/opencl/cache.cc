@@ -53,23 +53,7 @@ std::string Content(const std::string& path) {
   const int64_t size = file.fd() < 0 ? -1 : file.Size();
   if (size <= 0 || size > kMostFile) return "";
   std::string content(size, '\0');
-  for (size_t done = 0; done < content.size();) {
-    const ssize_t got = read(file.fd(), content.data() + done, content.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return "";
-    done += got;
-  }
-  return content;
-}
-
-bool WriteAll(int fd, const std::string& content) {
-  for (size_t done = 0; done < content.size();) {
-    const ssize_t wrote = write(fd, content.data() + done, content.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return false;
-    done += wrote;
-  }
-  return fsync(fd) == 0;
+  return ReadWhole(file.fd(), content.data(), content.size()) == size ? content : "";
 }
 
 void Prune(const std::string& folder) {
@@ -121,10 +105,10 @@ void KeepBinary(const std::string& folder, const std::string& key, const std::st
   std::string content = Head(key, binary.size()) + binary;
   content += Number(Digest(content));
   if (static_cast<int64_t>(content.size()) > kMostFile) return;
-  const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return;
-  const bool written = WriteAll(fd, content);
-  close(fd);
+  Fd file(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return;
+  const bool written = WriteWhole(file.get(), content) && fsync(file.get()) == 0;
+  file.Close();
   if (!written || rename(fresh.c_str(), path.c_str()) != 0) unlink(fresh.c_str());
   Prune(folder);
 }

@@ -6,11 +6,13 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "opencl/launch.h"
 #include "opencl/queue.h"
 #include "opencl/workspace.h"
+#include "text.h"
 
 namespace edge::opencl {
 namespace {
@@ -24,7 +26,10 @@ using tvm::runtime::DeviceAttrKind;
 int64_t ApiVersion(const std::string& version) {
   const size_t at = version.find_first_of("0123456789"), point = version.find('.');
   if (at == version.npos || point == version.npos) return 0;
-  return std::atoi(version.c_str() + at) * 100 + std::atoi(version.c_str() + point + 1) * 10;
+  const auto number = [&](size_t begin) {
+    return static_cast<int64_t>(LeadingNumber(std::string_view(version).substr(begin), 1000).value_or(0));
+  };
+  return number(at) * 100 + number(point + 1) * 10;
 }
 
 class OpenClDevice final : public tvm::runtime::DeviceAPI {

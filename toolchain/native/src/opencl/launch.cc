@@ -77,7 +77,7 @@ cl_int SetArgument(Queue& queue, Kernel& kernel, size_t index, const DLDataType&
   const void* at = memory ? static_cast<const void*>(&object) : &bits;
   last.set = false;
   const cl_int code = queue.cl.clSetKernelArg(kernel.kernel, static_cast<cl_uint>(index),
-                                              memory ? sizeof object : type.bits / 8, at);
+                                              memory ? sizeof(cl_mem) : type.bits / 8, at);
   last = {bits, freed, code == kSuccess};
   return code;
 }

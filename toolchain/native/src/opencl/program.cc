@@ -60,10 +60,9 @@ std::string BuildLog(const Queue& queue, cl_program program) {
 
 Kernel Describe(const Queue& queue, cl_kernel kernel) {
   const auto number = [&](KernelInfo what, size_t bytes) {
-    uint64_t number = 0;
-    const cl_int code =
-        queue.cl.clGetKernelWorkGroupInfo(kernel, queue.device.id, what, bytes, &number, nullptr);
-    return code == kSuccess ? number : 0;
+    uint64_t value = 0;
+    const cl_int code = queue.cl.clGetKernelWorkGroupInfo(kernel, queue.device.id, what, bytes, &value, nullptr);
+    return code == kSuccess ? value : 0;
   };
   return {kernel, static_cast<size_t>(number(kKernelWorkGroup, sizeof(size_t))),
           number(kKernelLocal, sizeof(uint64_t))};
@@ -95,7 +94,7 @@ std::string BinaryOf(const Queue& queue, cl_program program) {
   }
   std::string binary(size, '\0');
   char* bytes = binary.data();
-  const cl_int code = queue.cl.clGetProgramInfo(program, kBinaries, sizeof bytes, &bytes, nullptr);
+  const cl_int code = queue.cl.clGetProgramInfo(program, kBinaries, sizeof bytes, static_cast<void*>(&bytes), nullptr);
   return code == kSuccess ? binary : "";
 }
 

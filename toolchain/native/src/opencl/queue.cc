@@ -57,8 +57,7 @@ void FailCall(const char* call, cl_int code, const std::string& about, const ClD
        cause);
 }
 
-Queue::Queue(int number, const ClDevice& device)
-    : number(number), device(device), cl(*device.driver) {
+Queue::Queue(int which, const ClDevice& on) : number(which), device(on), cl(*device.driver) {
   cl_int code = kSuccess;
   context = cl.clCreateContext(nullptr, 1, &device.id, nullptr, nullptr, &code);
   if (code != kSuccess || context == nullptr) FailCall("clCreateContext", code, "", device);

@@ -8,6 +8,7 @@
 
 #include "edge_rt.h"
 #include "failure.h"
+#include "file.h"
 #include "text.h"
 #include "vta/request.h"
 
@@ -16,17 +17,9 @@ namespace {
 
 // The number of bytes that came before the end.
 size_t Read(void* to, size_t bytes) {
-  size_t done = 0;
-  while (done < bytes) {
-    const ssize_t count = read(STDIN_FILENO, static_cast<char*>(to) + done, bytes - done);
-    if (count == 0) break;
-    if (count > 0) {
-      done += static_cast<size_t>(count);
-    } else if (errno != EINTR) {
-      throw Io("cannot read a request");
-    }
-  }
-  return done;
+  const ssize_t got = ReadWhole(STDIN_FILENO, to, bytes);
+  if (got < 0) throw Io("cannot read a request");
+  return static_cast<size_t>(got);
 }
 
 void ReadAll(std::vector<uint8_t>& to, size_t bytes, const char* what) {
@@ -38,14 +31,7 @@ void ReadAll(std::vector<uint8_t>& to, size_t bytes, const char* what) {
 }
 
 void Write(const void* from, size_t bytes) {
-  for (size_t done = 0; done < bytes;) {
-    const ssize_t count = write(STDOUT_FILENO, static_cast<const char*>(from) + done, bytes - done);
-    if (count >= 0) {
-      done += static_cast<size_t>(count);
-    } else if (errno != EINTR) {
-      throw Io("cannot write an answer");
-    }
-  }
+  if (!WriteWhole(STDOUT_FILENO, {static_cast<const char*>(from), bytes})) throw Io("cannot write an answer");
 }
 
 // One accelerator is kept for requests that follow each other with the same configuration.

@@ -11,8 +11,8 @@ constexpr uint32_t kWholeProgram = UINT32_MAX;
 
 // Why a program cannot be run, or is not portable. `rule` is one word that programs may compare.
 struct Refusal : std::runtime_error {
-  Refusal(std::string rule, const std::string& message, uint32_t instruction = kWholeProgram)
-      : std::runtime_error(message), rule(std::move(rule)), instruction(instruction) {}
+  Refusal(std::string broken, const std::string& message, uint32_t at = kWholeProgram)
+      : std::runtime_error(message), rule(std::move(broken)), instruction(at) {}
   std::string rule;
   uint32_t instruction;
 };

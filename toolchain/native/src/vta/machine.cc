@@ -9,7 +9,7 @@
 namespace edge::vta {
 namespace {
 
-const Config& Checked(const Config& config) {
+Config Checked(const Config& config) {
   config.Check();
   return config;
 }

@@ -26,7 +26,7 @@ struct RequestHeader {
   Limits limits;
   uint32_t base, arena_bytes, instructions;
 };
-static_assert(sizeof(RequestHeader) == 4 * 27);
+static_assert(sizeof(RequestHeader) == size_t{4} * 27);
 
 // Then the document, the arena, the timeline.
 struct AnswerHeader {

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <vector>
 
+#include "file.h"
 #include "text.h"
 #include "vta/config.h"
 #include "vta/run/registers.h"
@@ -58,27 +59,22 @@ class UdmaMemory final : public Contiguous {
   UdmaMemory(const MemoryPlaces& places, const Udma& udma, bool coherent)
       : path_(places.devices + "/" + udma.name), udma_(udma) {
     const int uncached = coherent ? 0 : O_SYNC;
-    fd_ = open(path_.c_str(), O_RDWR | O_CLOEXEC | uncached);
-    if (fd_ < 0) {
+    fd_ = Fd(open(path_.c_str(), O_RDWR | O_CLOEXEC | uncached));
+    if (!fd_) {
       throw Refusal("driver", path_ + " cannot be opened: " + std::strerror(errno) + "; run edge-rt as root");
     }
-    if (!LockFile(fd_, kMemoryPatience)) {
-      close(fd_);
+    if (!LockFile(fd_.get(), kMemoryPatience)) {
       throw Refusal("driver", "another process computes in the memory of " + path_ + ": end it, or try again later");
     }
-    void* at = mmap(nullptr, udma.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+    void* at = mmap(nullptr, udma.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
     if (at == MAP_FAILED || udma.physical % kPage != 0) {
       const std::string why = at == MAP_FAILED ? std::strerror(errno) : "it does not begin a page";
       if (at != MAP_FAILED) munmap(at, udma.bytes);
-      close(fd_);
       throw Refusal("driver", "the memory of " + path_ + " cannot be used: " + why);
     }
     data_ = static_cast<uint8_t*>(at);
   }
-  ~UdmaMemory() final {
-    munmap(data_, udma_.bytes);
-    close(fd_);
-  }
+  ~UdmaMemory() final { munmap(data_, udma_.bytes); }
 
   std::shared_ptr<Buffer> Take(uint32_t bytes) final {
     const std::lock_guard lock(mutex_);
@@ -106,7 +102,7 @@ class UdmaMemory final : public Contiguous {
 
  private:
   struct Piece final : Buffer {
-    Piece(UdmaMemory* owner, uint64_t at) : owner(owner), at(at) {}
+    Piece(UdmaMemory* memory, uint64_t offset) : owner(memory), at(offset) {}
     ~Piece() final {
       const std::lock_guard lock(owner->mutex_);
       owner->taken_.erase(at);
@@ -117,7 +113,7 @@ class UdmaMemory final : public Contiguous {
 
   std::string path_;
   Udma udma_;
-  int fd_;
+  Fd fd_;
   uint8_t* data_;
   std::mutex mutex_;
   std::map<uint64_t, uint64_t> taken_;  // where pieces begin, and their bytes
@@ -149,7 +145,7 @@ class CmaMemory final : public Contiguous {
 
  private:
   struct Piece final : Buffer {
-    explicit Piece(CmaMemory* owner) : owner(owner) {}
+    explicit Piece(CmaMemory* memory) : owner(memory) {}
     ~Piece() final {
       if (data == nullptr) return;
       const std::lock_guard lock(owner->mutex_);

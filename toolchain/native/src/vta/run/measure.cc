@@ -25,14 +25,8 @@ std::vector<uint8_t> Contents(const std::string& path) {
   if (size < 0) throw Refusal("program", "there is no such file in the session: it must be sent first");
   if (size > kLargestFile) throw Refusal("program", "it has " + std::to_string(size) + " bytes, more than any has");
   std::vector<uint8_t> bytes(static_cast<size_t>(size));
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t got = read(file.fd(), &bytes[done], bytes.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += static_cast<size_t>(got);
-  }
-  bytes.resize(done);  // what is missing is seen in it
+  const ssize_t got = ReadWhole(file.fd(), bytes.data(), bytes.size());
+  bytes.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));  // what is missing is seen in it
   return bytes;
 }
 

@@ -21,7 +21,7 @@ struct ProgramHeader {
   uint32_t instructions_at, instructions;
   uint32_t inputs, outputs;
 };
-static_assert(sizeof(ProgramHeader) == 4 * 27);
+static_assert(sizeof(ProgramHeader) == size_t{4} * 27);
 
 // An input or output: where in the memory, and [batch, blocks, h, w, rows, lanes] of int8.
 struct Value {
@@ -29,7 +29,7 @@ struct Value {
   uint32_t shape[6];
   std::string Shape() const;
 };
-static_assert(sizeof(Value) == 4 * 8);
+static_assert(sizeof(Value) == size_t{4} * 8);
 
 // What was read of a run of bytes. `image` points into it.
 struct Program {

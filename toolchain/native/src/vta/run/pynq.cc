@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -104,10 +105,10 @@ class Pynq final : public Driver {
     write(kFetch, kControl, kStart);
     for (const uint32_t block : {kLoad, kCompute, kStore}) write(block, kControl, kStart | kAgain);
     usleep(1);
-    using Clock = std::chrono::steady_clock;
-    const auto until = Clock::now() + std::chrono::duration<double>(seconds);
+    using std::chrono::steady_clock;
+    const auto until = steady_clock::now() + std::chrono::duration<double>(seconds);
     while (registers_->Read(kCompute + kComputeDone) != kIsDone) {
-      if (Clock::now() >= until) {
+      if (steady_clock::now() >= until) {
         // No block begins with another instruction: its memory may be somebody else's soon.
         for (const uint32_t block : {kFetch, kLoad, kCompute, kStore}) write(block, kControl, 0);
         return false;
@@ -157,7 +158,7 @@ Design ReadDesign(const std::string& path) {
     const size_t equals = line.find('=');
     const std::string key = line.substr(0, equals), value = equals == line.npos ? "" : line.substr(equals + 1);
     if (key == "bitstream") design.bitstream = value;
-    if (key == "isa_rev") design.isa_rev = static_cast<uint32_t>(std::strtoul(value.c_str(), nullptr, 10));
+    if (key == "isa_rev") design.isa_rev = static_cast<uint32_t>(WholeNumber(value, UINT32_MAX).value_or(0));
     if (key == "coherent") design.coherent = value != "0";
   }
   if (design.bitstream.empty() || design.isa_rev < 1 || design.isa_rev > 2) {

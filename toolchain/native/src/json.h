@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-namespace edge::field {
+namespace edge {
 
 constexpr size_t kMostJson = 262144;
 constexpr int64_t kLargest = int64_t{1} << 53;
@@ -60,4 +60,4 @@ class Node {
   const char* kind_;
 };
 
-}  // namespace edge::field
+}  // namespace edge

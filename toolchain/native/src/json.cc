@@ -1,4 +1,4 @@
-#include "field/json.h"
+#include "json.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "failure.h"
 #include "text.h"
 
-namespace edge::field {
+namespace edge {
 namespace {
 
 constexpr int kMostLevels = 8;
@@ -332,4 +332,4 @@ std::vector<std::pair<std::string_view, Node>> Node::Members(size_t most) const 
   return members;
 }
 
-}  // namespace edge::field
+}  // namespace edge
