@@ -36,7 +36,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = f"{LINUX['x86_64'].zig_target}.{GLIBC_FLOOR}"
     sources = [
         Path(__file__).with_name("apart.cc"),
-        *(NATIVE / "src" / f"{name}.cc" for name in ("apart", "child", "text")),
+        *(NATIVE / "src" / f"{name}.cc" for name in ("apart", "child", "file", "text")),
     ]
     command = [str(zig_program()), "c++", f"--target={target}", "-std=c++20", "-fPIC", "-Os", f"-I{NATIVE}"]
     command += [f"-I{NATIVE / 'src'}", *map(str, sources), "-o", str(program)]

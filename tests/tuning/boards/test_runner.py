@@ -16,6 +16,7 @@ from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards import runner
 from toolchain.tuning.boards.measure import BoardBusyError, Request, SessionLostError, measure
+from toolchain.tuning.boards.planned import PlanRequest, measure_plans
 from toolchain.tuning.boards.pool import BoardLostError, PooledBoard
 from toolchain.tuning.boards.runner import BoardRunner
 from toolchain.tuning.options import TuneOptions
@@ -230,3 +231,77 @@ def test_boards_get_two_candidates_at_least_as_far_as_there_are(
     shares = runner._shares(given, lanes)
     assert [len(share) for share in shares] == sizes
     assert [item for share in shares for item in share] == given
+
+
+class PlannedWorker:
+    """Measures plans, which here are the names of candidates; `unplugs` ends the session."""
+
+    def __init__(self) -> None:
+        self.sessions: list[tuple[str, ...]] = []
+
+    def call(self, _deadline_s: float, function: object, *arguments: object) -> object:
+        if function is not measure_plans:
+            return None
+        (request,) = arguments
+        assert isinstance(request, PlanRequest)
+        names = tuple(map(str, request.plans))
+        self.sessions.append(names)
+        results = []
+        for name in names:
+            failure = "upload" if name == "unplugs" else FAILS.get(name)
+            results.append(Result(failure=failure) if failure else Result((1.0,)))
+            if name == "unplugs":
+                break
+        return results
+
+
+class ByName:
+    """A planner whose plans are the names of candidates."""
+
+    def plan(self, _task: object, _key: object, built: BuiltCandidate, *_how: object) -> str:
+        if built.library == Path("gone.so"):
+            raise FileNotFoundError("gone.so")
+        return built.function
+
+
+@pytest.fixture
+def planned(board: OneBoard) -> tuple[OneBoard, PlannedWorker]:
+    worker = PlannedWorker()
+    board._planner = ByName()  # type: ignore[assignment]
+    board.pool.all[0].worker = worker  # type: ignore[assignment]
+    known = SimpleNamespace(outputs=SimpleNamespace(exists=lambda: True))
+    board.expect(TASK, [known])
+    return board, worker
+
+
+def test_by_plans_a_failure_ends_no_session(planned: tuple[OneBoard, PlannedWorker]) -> None:
+    board, worker = planned
+    results = board.run(TASK, built(["a", "wrong", "hangs", "raises"]))
+    assert failures(results) == [None, "wrong result", "timeout", "runtime"]
+    assert worker.sessions == [("a", "wrong", "hangs", "raises")]
+
+
+def test_by_plans_a_board_that_goes_away_costs_nobody_the_results_before(
+    planned: tuple[OneBoard, PlannedWorker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board, worker = planned
+    monkeypatch.setattr(board.pool, "lost", lambda _pooled: True)
+    results = board.run(TASK, built(["a", "unplugs", "c"]))
+    assert failures(results) == [None, "upload", None]
+    assert worker.sessions[0] == ("a", "unplugs", "c") and worker.sessions[1][0] == "unplugs"
+    assert results[1].message.startswith("a board went away 3 times")
+
+
+def test_by_plans_the_first_of_an_unknown_task_goes_alone(planned: tuple[OneBoard, PlannedWorker]) -> None:
+    board, worker = planned
+    answers = iter([False, True, True])
+    board.expect(TASK, [SimpleNamespace(outputs=SimpleNamespace(exists=lambda: next(answers)))])
+    assert failures(board.run(TASK, built(["a", "b", "c"]))) == [None] * 3
+    assert worker.sessions == [("a",), ("b", "c")]
+
+
+def test_by_plans_a_library_that_is_gone_fails_alone(planned: tuple[OneBoard, PlannedWorker]) -> None:
+    board, worker = planned
+    (result,) = board.run(TASK, built(["a"], "gone.so"))
+    assert (result.failure, result.message) == ("upload", "gone.so")
+    assert worker.sessions == []

@@ -34,7 +34,7 @@ using tvm::runtime::Tensor;
 
 constexpr size_t kMostAnswer = 64 << 10, kMostMessage = 2000;
 constexpr size_t kFields = 8;  // of an answer, behind each a NUL
-constexpr int kRestMs = 40;  // before a candidate is timed on a CPU (docs/decisions/0102)
+constexpr int kRestMs = 10;  // before a candidate is timed on a CPU (docs/decisions/0102)
 constexpr int kZeroTimes = 100;  // as Python's time_evaluator says by default
 
 Tensor OnDevice(const Array& array, DLDevice device) {
