@@ -102,7 +102,7 @@ def folder_of(folder: Path, operands: list[Planned], library: Member) -> Path:
         shape = "x".join(map(str, value.shape))
         output = f"output {kind} {shape} {exact.digest} 0 0"
         blocks.append((first.format(digest=f"{place:064x}"), "case", line, output))
-    target: Any = SimpleNamespace(kind="cpu", threads=1, cpu="-", requires=())
+    target: Any = SimpleNamespace(computes_on="cpu", threads=1, cpu="-", requires=())
     head = plan.head(expected_fingerprint(), target, TuneOptions(repeat=1, min_repeat_ms=0))
     (folder / plan.FILE).write_text(plan.text(head, members.sizes, blocks))
     return folder

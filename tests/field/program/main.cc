@@ -102,7 +102,7 @@ std::string Answer(const Request& words) {
   if (what == "newest") return Said(Newest(ReadTrust(words.at(1)), Request(words.begin() + 2, words.end())));
   const Release release = ReadRelease(words.at(1), ReadTrust(words.at(2)), std::stoll(words.at(3)));
   if (what == "admit") {
-    Admit(release, {words.at(4), VersionOf(words.at(5)), words.at(6), VersionOf(words.at(7)), words.at(8) == "1"});
+    Admit(release, {words.at(4), VersionOf(words.at(5)), words.at(6), VersionOf(words.at(7)), words.at(8) == "1", ""});
   }
   return Said(release);
 }
