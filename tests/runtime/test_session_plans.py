@@ -30,7 +30,8 @@ from toolchain.tuning.plans.answers import CandidateLine
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 
-DOUBLES = """typedef struct { int type, padding; void **tensor; } Argument;
+# As TVMFFIAny of tvm/ffi/c_api.h: 16 bytes, where pointers have 4, too.
+DOUBLES = """typedef struct { int type, padding; union { void **tensor; long long value; }; } Argument;
 static float *data(Argument *arguments, int which) { return *arguments[which].tensor; }"""
 
 
