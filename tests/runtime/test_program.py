@@ -56,7 +56,8 @@ def test_program_uses_the_systems_libc_and_libm(edge: Edge) -> None:
 
 
 def test_program_is_small(edge: Edge) -> None:
-    assert Path(edge.command[-1]).stat().st_size < 4_300_000
+    """Decision 102 costs 24 KB while sessions take both calls and plans."""
+    assert Path(edge.command[-1]).stat().st_size < 4_330_000
 
 
 def test_an_idle_server_is_small(native: Edge, tmp_path: Path) -> None:
