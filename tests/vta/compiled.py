@@ -17,7 +17,8 @@ _SOURCE = NATIVE / "src"
 _OWN = Path(__file__).parent
 _WARNINGS = ("-Wall", "-Wextra")
 _OPTIONS = ("-std=c++20", "-O1", "-g1", "-fno-sanitize-recover=all", "-D_GLIBCXX_ASSERTIONS", *_WARNINGS)
-_VERB = ("text.cc", "options.cc", "folder.cc")
+_DRIVERS = ("file.cc", "text.cc")
+_VERB = (*_DRIVERS, "options.cc", "folder.cc")
 _ALONE = {
     "call.cc",
     "command.cc",
@@ -36,7 +37,8 @@ def verb() -> Path:
 
 def drivers() -> Path:
     """Return what tests/vta/board_vta.cc makes of the drivers and of the reader of programs."""
-    sources = sorted([*_SOURCE.glob("vta/*.cc"), *_SOURCE.glob("vta/run/*.cc"), _SOURCE / "text.cc"])
+    sources = sorted([*_SOURCE.glob("vta/*.cc"), *_SOURCE.glob("vta/run/*.cc")])
+    sources += [_SOURCE / name for name in _DRIVERS]
     return _compiled(_OWN / "board_vta.cc", [path for path in sources if path.name not in _ALONE])
 
 
