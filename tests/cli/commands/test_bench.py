@@ -65,7 +65,7 @@ def test_a_killed_bench_leaves_no_edge_rt_on_this_host(state: Path, bundles: dic
 
         lock = state / "boards" / "local" / "state" / "measure.lock"
         until(lambda: lock.exists() and b"bench" in lock.read_bytes())
-        assert measuring()
+        until(measuring, what="that edge-rt measures")
         host.kill()
         host.wait()
         until(lambda: not measuring(), what="that edge-rt ends")
