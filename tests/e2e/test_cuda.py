@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,9 @@ from tests.e2e.test_opencl import write_convolution
 from toolchain.boards.emulation import emulated
 from toolchain.bundles.read import read_bundle
 from toolchain.measuring import verify
+from toolchain.measuring.deadlines import Deadline
 from toolchain.measuring.execute import fetched_outputs
+from toolchain.measuring.place import PlacedBundle
 from toolchain.models.zoo import ZOO
 
 pytestmark = pytest.mark.slow
@@ -79,9 +81,11 @@ def test_a_network_runs_and_is_timed_with_a_graph_and_without(
     bundle = built(invoke, "squeezenet_v1.1")
     asked: list[object] = []
 
-    def outputs(*arguments: object) -> object:
-        asked.append(arguments[4])
-        return fetched_outputs(*arguments)
+    def outputs(
+        placed: PlacedBundle, inputs: Mapping[str, np.ndarray], limit: Deadline, options: Sequence[str]
+    ) -> dict[str, np.ndarray]:
+        asked.append(options)
+        return fetched_outputs(placed, inputs, limit, options)
 
     monkeypatch.setattr(verify, "fetched_outputs", outputs)
     for graph in ("on", "off"):
