@@ -60,7 +60,7 @@ class TuneMode:
 
     @property
     def offline(self) -> str:
-        """The option with a folder of candidates; empty if there is none."""
+        """`--export` or `--import`, whichever was given; empty if neither was."""
         return "--export" if self.export else "--import" if self.import_ else ""
 
     def check(self, runner: str | None) -> None:
