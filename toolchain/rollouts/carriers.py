@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 from toolchain.errors import MissingError, UsageError
@@ -16,31 +17,12 @@ if TYPE_CHECKING:
     from toolchain.rollouts.fleet import BoardApp
 
 
-def _ssh() -> Carrier[Any]:
-    from toolchain.rollouts.ssh import SshCarrier
-
-    return SshCarrier()
-
-
-def _file() -> Carrier[Any]:
-    from toolchain.rollouts.places import FileCarrier
-
-    return FileCarrier()
-
-
-def _mender() -> Carrier[Any]:
-    from toolchain.rollouts.places import MenderCarrier
-
-    return MenderCarrier()
-
-
-def _oci() -> Carrier[Any]:
-    from toolchain.rollouts.places import OciCarrier
-
-    return OciCarrier()
-
-
-OWN: Mapping[str, Callable[[], Carrier[Any]]] = {"ssh": _ssh, "file": _file, "mender": _mender, "oci": _oci}
+OWN: Mapping[str, str] = {
+    "ssh": "toolchain.rollouts.ssh:SshCarrier",
+    "file": "toolchain.rollouts.places:FileCarrier",
+    "mender": "toolchain.rollouts.places:MenderCarrier",
+    "oci": "toolchain.rollouts.places:OciCarrier",
+}
 """Carriers of this package, by name; a plugin cannot replace them. Nothing is imported before its use."""
 
 
@@ -66,7 +48,8 @@ def find_carrier(name: str) -> Carrier[Any]:
         It belongs to a plugin that cannot be loaded, or to several plugins.
     """
     if name in OWN:
-        return OWN[name]()
+        own: type[Carrier[Any]] = EntryPoint(name, OWN[name], PLUGINS.group).load()
+        return own()
     kind = PLUGINS.load(name)
     if kind is None:
         known = ", ".join((*OWN, *_plugin_names()))
